@@ -57,6 +57,29 @@ import Testing
         }
     }
 
+    @Test func anAdministratorActsForAUser() async throws {
+        let token = String(repeating: "a", count: 32)
+        var administrators = SecretList()
+        #expect(administrators.add(#"["\#(token)"]"#.utf8, length: 32) == nil)
+        try await WireRig.run { [administrators] in
+            $0.apps[WireRig.app]?.administrators = administrators
+        } _: { rig in
+            let ann = try await rig.logIn(), endpoints = SimperiumEndpoints(rig.services, rig.wire)
+            for (token, user, status) in [
+                (token, ann.user, .ok), (token, nil, .badRequest), (token, "nobody", .unauthorized),
+                (ann.token, "nobody", .unauthorized), (ann.token, ann.user, .preconditionFailed),
+            ] as [(String, String?, HTTPResponseStatus)] {
+                var headers: HTTPHeaders = ["X-Simperium-Token": token]
+                if let user { headers.add(name: "X-Simperium-User", value: user) }
+                let request = EndpointRequest(
+                    method: .POST, path: "/1/my-app/note/i/k", headers: headers, body: .whole(Array(#"{"n":1}"#.utf8)))
+                #expect(await endpoints.respond(to: request).status == status, "\(token) \(user ?? "")")
+            }
+            let one = try await Conversation(rig, ann)
+            #expect(try await one.list()["index"] == [["id": "k", "v": 1, "d": ["n": 1]]])
+        }
+    }
+
     @Test func entitiesOfAClassAreServed() async throws {
         try await WireRig.runTyped { rig, _, _, _ in
             let asker = try await Asker(rig, isNew: false)

@@ -8,12 +8,10 @@ import Testing
 /// How clients get their tokens (`Spec/Simperium.md`, section 11).
 @Suite(.timeLimit(.minutes(30))) struct LoginTests {
     private static func ask(
-        _ rig: WireRig, _ path: String, _ body: String, method: HTTPMethod = .POST
+        _ rig: WireRig, _ path: String, _ body: String, method: HTTPMethod = .POST, headers: HTTPHeaders = [:]
     ) async -> (status: HTTPResponseStatus, body: String) {
-        var settings = SimperiumSettings()
-        settings.apps[WireRig.app] = SimperiumApp()
-        let response = await SimperiumLogins(rig.services, settings).respond(
-            to: EndpointRequest(method: method, path: path, body: .whole(Array(body.utf8))))
+        let response = await SimperiumLogins(rig.services, rig.wire.limits).respond(
+            to: EndpointRequest(method: method, path: path, headers: headers, body: .whole(Array(body.utf8))))
         guard case .whole(let bytes) = response.body else { return (response.status, "a stream") }
         return (response.status, String(decoding: bytes, as: UTF8.self))
     }
@@ -40,6 +38,31 @@ import Testing
                 #expect(try await client.receive() == #"0:auth:{"msg":"Token invalid","code":401}"#)
             }
         }
+    }
+
+    @Test func aLoginNeedsAKeyOfTheApp() async throws {
+        var keys = SecretList()
+        #expect(keys.add(#"["known", "other"]"#.utf8, length: 1) == nil)
+        try await WireRig.run { [keys] in
+            $0.apps[WireRig.app]?.apiKeys = keys
+        } _: { rig in
+            _ = try await rig.logIn()
+            let json = #"{"username":"ann@example.com","password":"secret-word"}"#
+            let form = "username=ann%40example.com&password=secret-word&client_id="
+            for (key, body, status) in [
+                (nil, json, .unauthorized), ("unknown", json, .unauthorized), ("known", json, .ok),
+                (nil, form, .unauthorized), (nil, form + "other", .ok), ("unknown", form + "other", .unauthorized),
+            ] as [(String?, String, HTTPResponseStatus)] {
+                let headers = HTTPHeaders(key.map { [("X-Simperium-API-Key", $0)] } ?? [])
+                let answer = await Self.ask(rig, "/1/my-app/authorize/", body, headers: headers)
+                #expect(answer.status == status, "\(key ?? "") \(body)")
+            }
+        }
+    }
+
+    @Test(arguments: ["", "{}", "[]", "[1]", #"["short"]"#]) func secretsAreALongEnoughList(json: String) {
+        var secrets = SecretList()
+        #expect(secrets.add(json.utf8, length: 6) == "a JSON list of texts with at least 6 bytes each is needed")
     }
 
     @Test func refusalsHaveNoToken() async throws {

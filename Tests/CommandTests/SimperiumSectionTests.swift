@@ -1,10 +1,14 @@
 import AnabranchSimperiumWire
+import Foundation
 import Testing
 
 @testable import anabranch
 
 /// The buckets that Simperium's clients sync, in the configuration file.
 @Suite struct SimperiumSectionTests {
+    private static let secrets = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "Fixtures/simperium/secrets.json").path()
+
     private static func app(_ section: String, _ app: String = "providers: [local-userpass]") -> String {
         "apps: {notes: {\(app), simperium: \(section)}}"
     }
@@ -20,7 +24,10 @@ import Testing
         #expect(app?.buckets["note"]?.deletesStrictly == true && app?.buckets["note"]?.entityBytesMax == 4_096)
         #expect(app?.buckets["note"]?.healsNode == false)
         #expect(app?.otherBuckets == BucketSettings())
-        for section in ["{}", "{buckets: {note: {form: typed}}}", "{other-buckets: refuse, buckets: {note: {}}}"] {
+        for section in [
+            "{}", "{buckets: {note: {form: typed}}}", "{other-buckets: refuse, buckets: {note: {}}}",
+            "{api-keys: [\(Self.secrets)], administrators: [\(Self.secrets)]}",
+        ] {
             let configuration = try ConfigurationTests.configuration(Self.app(section))
             #expect(try ConfigurationTests.configuration(configuration.yaml).simperium == configuration.simperium)
         }
@@ -36,7 +43,9 @@ import Testing
         ("{buckets: {note: {entity-bytes: 99}}}", "allowed: a whole number from 1024 to 3145728"),
         ("{buckets: {note: {heal-node: 1}}}", "heal-node: cannot be '1'"),
         ("{buckets: {note: {capacity: 9}}}", "capacity is not served (Spec/Simperium.md, section 14); allowed: form, "),
-        ("{administrators: [ann]}", "administrators is not served (Spec/Simperium.md, section 14); allowed: buckets, "),
+        ("{shared: [note]}", "shared is not served (Spec/Simperium.md, section 14); allowed: buckets, "),
+        ("{administrators: ann}", "administrators: cannot be 'ann'; allowed: a list of files"),
+        ("{api-keys: [/none.json]}", "/none.json: "),
         ("{other-buckets: refuse}", "no bucket would be served"), ("{other-buckets: no}", "allowed: allow, refuse"),
     ])
     func mistakesAreTold(section: String, complaint: String) {

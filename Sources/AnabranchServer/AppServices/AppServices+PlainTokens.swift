@@ -84,6 +84,19 @@ extension AppServices {
         }
     }
 
+    /// Decides about a user for whom somebody else acts, of an app whose case does not count.
+    package func admit(ident: String, app: String) async -> Admission {
+        do {
+            let found = try await store { accounts throws(AccountError) in try accounts.user(ident) }
+            guard let user = found, !user.isDisabled, user.app.lowercased() == app.lowercased(),
+                allowed(in: user.app) != nil
+            else { return .userRefused(reason: "the app has no such user, or the user is disabled") }
+            return .admitted(Self.principal(of: user, by: user.identities.first?.provider ?? "", login: nil))
+        } catch {
+            return .unavailable
+        }
+    }
+
     /// The digits of a session's ident.
     private static let sessionDigits = 24
 

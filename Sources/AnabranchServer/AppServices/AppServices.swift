@@ -320,7 +320,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    static func principal(of user: User, by provider: String, login: String) -> Principal {
+    static func principal(of user: User, by provider: String, login: String?) -> Principal {
         var principal = Principal(
             app: user.app, user: user.ident, provider: provider, customData: user.customData, login: login)
         principal.providers = user.identities.map(\.provider)

@@ -1,24 +1,6 @@
 import AnabranchCore
 package import AnabranchServer
 
-/// The buckets of an app that this wire serves.
-package struct SimperiumApp: Equatable, Sendable {
-    /// The rules of buckets by their names.
-    package var buckets: [String: BucketSettings] = [:]
-    /// The rules of other buckets; nil if there are none.
-    package var otherBuckets: BucketSettings? = BucketSettings()
-
-    package init() {}
-
-    /// True if a text can be the name of a bucket.
-    package static func isBucketName(_ text: String) -> Bool { BucketName.isValid(text) }
-
-    /// The rules of a bucket; nil if it is not served.
-    func settings(of bucket: String) -> BucketSettings? {
-        bucket == "__options__" ? nil : buckets[exactly: bucket] ?? otherBuckets
-    }
-}
-
 /// The limits of Simperium's wire (`Spec/Simperium.md`, section 9).
 package struct SimperiumSettings: Sendable {
     /// The apps that are served, by their ids.
@@ -63,6 +45,9 @@ package struct SimperiumSettings: Sendable {
 package protocol SimperiumAuthenticator: Sendable {
     /// Decides about a token of an app whose case does not count.
     func admit(token: String, app: String) async -> Admission
+
+    /// Decides about a user for whom an administrator acts, of an app whose case does not count.
+    func admit(user: String, app: String) async -> Admission
 
     /// Which of these logins have ended.
     func ended(among logins: Set<String>) async -> Set<String>

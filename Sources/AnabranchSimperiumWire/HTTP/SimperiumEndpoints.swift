@@ -45,18 +45,33 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         }
     }
 
+    /// The user of a token, or the one for whom an administrator acts.
+    private func principal(of request: EndpointRequest, _ app: String) async throws(DataRefusal) -> Principal {
+        let token = request.headers.first(name: "X-Simperium-Token") ?? ""
+        let user = request.headers.first(name: "X-Simperium-User"), admission: Admission
+        if wire.limits.app(app)?.administrators.contains(token) == true {
+            guard let user else { throw DataRefusal(.badRequest, "X-Simperium-User is needed") }
+            admission = await wire.authenticator.admit(user: user, app: app)
+        } else {
+            admission = await wire.authenticator.admit(token: token, app: app)
+        }
+        switch admission {
+        case .admitted(let principal):
+            guard user == nil || user == principal.user else {
+                throw DataRefusal(.unauthorized, "the token is another user's")
+            }
+            return principal
+        case .tokenRefused, .userRefused:
+            throw DataRefusal(.unauthorized, "the token is unknown or has ended, or the app has no such user")
+        case .unavailable: throw DataRefusal(.serviceUnavailable, "try again later")
+        }
+    }
+
     /// Finds the bucket of a path, after checking the token of the request.
     private func open(_ path: DataPath, _ request: EndpointRequest) async throws -> HTTPBucket {
         guard let app = wire.limits.appName(path.app) else { throw DataRefusal(.notFound, "no such app") }
-        let principal: Principal
-        switch await wire.authenticator.admit(token: request.headers.first(name: "X-Simperium-Token") ?? "", app: app)
-        {
-        case .admitted(let admitted): principal = admitted
-        case .tokenRefused, .userRefused: throw DataRefusal(.unauthorized, "the token is unknown or has ended")
-        case .unavailable: throw DataRefusal(.serviceUnavailable, "try again later")
-        }
-        guard let user = principal.user, request.headers.first(name: "X-Simperium-User").map({ $0 == user }) ?? true
-        else { throw DataRefusal(.unauthorized, "the token is another user's") }
+        let principal = try await principal(of: request, app)
+        guard let user = principal.user else { throw DataRefusal(.unauthorized, "the token is nobody's") }
         guard BucketName.isValid(path.bucket), let settings = wire.limits.app(app)?.settings(of: path.bucket) else {
             throw DataRefusal(.notFound, "no such bucket")
         }

@@ -22,6 +22,11 @@ package struct SimperiumLogins: HTTPEndpoints {
         guard case .whole(let bytes) = request.body, let members = Self.members(bytes),
             let name = members["username"], !name.isEmpty, let password = members["password"], !password.isEmpty
         else { return Self.refusal(.badRequest, "username and password are needed") }
+        let keys = settings.app(app)?.apiKeys ?? SecretList()
+        let key = request.headers.first(name: "X-Simperium-API-Key") ?? members["client_id"]
+        guard keys.isEmpty || key.map(keys.contains) ?? false else {
+            return Self.refusal(.unauthorized, "the API key is unknown")
+        }
         do {
             let login = try await services.logIn(
                 name, password: password, to: app, isNew: parts[2] == "create", from: request.address)

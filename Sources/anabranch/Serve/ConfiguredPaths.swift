@@ -6,6 +6,8 @@ struct ConfiguredPaths {
     private static let keys: Set = [
         "data", "tls-certificate", "tls-key", "rules", "admin-token-file", "app-config", "jwks", "ca", "password-file",
     ]
+    /// Those whose values are lists of paths.
+    private static let listKeys: Set = ["dataclasses", "api-keys", "administrators"]
     /// The folder of the file, with a slash at its end; empty if the file is in the current directory.
     private let folder: String
 
@@ -19,7 +21,7 @@ struct ConfiguredPaths {
         for (key, value) in mapping {
             if let path = value.scalar?.string, Self.keys.contains(key.scalar?.string ?? "") {
                 mapping[key]?.scalar?.string = resolved(path)
-            } else if key.scalar?.string == "dataclasses", let files = value.sequence {
+            } else if Self.listKeys.contains(key.scalar?.string ?? ""), let files = value.sequence {
                 mapping[key]?.sequence = Node.Sequence(
                     files.map { file in
                         var file = file

@@ -9,13 +9,17 @@ import Yams
 ///       buckets:
 ///         note: {form: deep, missing-sv: merge, strict-deletes: true, entity-bytes: 2097152}
 ///       other-buckets: refuse
+///       api-keys: [keys.json]
+///       administrators: [administrators.json]
 struct SimperiumSection {
-    private static let keys = ["buckets", "other-buckets"]
+    private static let keys = ["buckets", "other-buckets", "api-keys", "administrators"]
     private static let bucketKeys = ["form", "missing-sv", "strict-deletes", "entity-bytes", "heal-node"]
     /// Options of buckets that Simperium has, and settings for what else is not served.
     private static let unservedKeys = [
-        "capacity", "version_max", "version10_max", "cv-days", "schema", "delete-schema", "shared", "administrators",
+        "capacity", "version_max", "version10_max", "cv-days", "schema", "delete-schema", "shared",
     ]
+    /// The least length of a token, in bytes.
+    private static let tokenBytes = 32
     /// The greatest size of an entity that still fits a message, in bytes.
     private static let entityBytes = 1_024...3 << 20
 
@@ -55,6 +59,9 @@ struct SimperiumSection {
                 default:
                     problems.append("\(place): other-buckets: \(AppsSection.found(value)); allowed: allow, refuse")
                 }
+            case "api-keys": app.apiKeys = secrets(value, place: "\(place): api-keys", length: 1)
+            case "administrators":
+                app.administrators = secrets(value, place: "\(place): administrators", length: Self.tokenBytes)
             case let name: problems.append("\(place): " + Self.unknown(name ?? "", of: Self.keys))
             }
         }
@@ -67,6 +74,26 @@ struct SimperiumSection {
     private static func unknown(_ name: String, of known: [String]) -> String {
         guard unservedKeys.contains(name) else { return KnownWords.unknown("setting", name, of: known) }
         return "\(name) is not served (Spec/Simperium.md, section 14); allowed: \(known.joined(separator: ", "))"
+    }
+
+    /// - Parameter length: the least of each secret, in bytes.
+    private mutating func secrets(_ node: Node, place: String, length: Int) -> SecretList {
+        let files = node.sequence?.compactMap(\.scalar?.string) ?? []
+        if files.isEmpty || files.count != node.sequence?.count {
+            problems.append("\(place): \(AppsSection.found(node)); allowed: a list of files")
+        }
+        var secrets = SecretList(files: files)
+        for file in files {
+            do {
+                let problem = secrets.add(Array(try TextInput.text(ofFile: file).utf8), length: length)
+                if let problem { problems.append("\(file): \(problem)") }
+            } catch let error as InputError {
+                problems.append(error.description)
+            } catch {
+                problems.append("\(file): \(error)")
+            }
+        }
+        return secrets
     }
 
     private mutating func settings(_ node: Node, place: String) -> BucketSettings {
@@ -114,6 +141,10 @@ extension SimperiumApp {
     /// The section as the configuration file has it.
     func lines(quoted: (String) -> String) -> [String] {
         var lines = ["other-buckets: \(otherBuckets == nil ? "refuse" : "allow")"]
+        for (name, secrets) in [("api-keys", apiKeys), ("administrators", administrators)]
+        where !secrets.files.isEmpty {
+            lines.append("\(name): [\(secrets.files.map(quoted).joined(separator: ", "))]")
+        }
         if !buckets.isEmpty { lines.append("buckets:") }
         for (name, bucket) in buckets.sorted(by: { $0.key < $1.key }) {
             let words = [

@@ -29,6 +29,8 @@ struct WorldServer: Sendable {
                 ? .admitted(Principal(app: WireRig.app, user: WorldServer.user)) : .tokenRefused(reason: "unknown")
         }
 
+        func admit(user: String, app: String) async -> Admission { .userRefused(reason: "nobody acts for others") }
+
         func ended(among logins: Set<String>) async -> Set<String> { [] }
     }
 
