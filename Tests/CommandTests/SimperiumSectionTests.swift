@@ -25,7 +25,7 @@ import Testing
         #expect(app?.buckets["note"]?.healsNode == false)
         #expect(app?.otherBuckets == BucketSettings())
         for section in [
-            "{}", "{buckets: {note: {form: typed}}}", "{other-buckets: refuse, buckets: {note: {}}}",
+            "{}", "{buckets: {note: {form: typed, shared: true}}}", "{other-buckets: refuse, buckets: {note: {}}}",
             "{api-keys: [\(Self.secrets)], administrators: [\(Self.secrets)]}",
         ] {
             let configuration = try ConfigurationTests.configuration(Self.app(section))
@@ -43,7 +43,7 @@ import Testing
         ("{buckets: {note: {entity-bytes: 99}}}", "allowed: a whole number from 1024 to 3145728"),
         ("{buckets: {note: {heal-node: 1}}}", "heal-node: cannot be '1'"),
         ("{buckets: {note: {capacity: 9}}}", "capacity is not served (Spec/Simperium.md, section 14); allowed: form, "),
-        ("{shared: [note]}", "shared is not served (Spec/Simperium.md, section 14); allowed: buckets, "),
+        ("{buckets: {note: {shared: 1}}}", "shared: cannot be '1'; allowed: true, false"),
         ("{administrators: ann}", "administrators: cannot be 'ann'; allowed: a list of files"),
         ("{api-keys: [/none.json]}", "/none.json: "),
         ("{other-buckets: refuse}", "no bucket would be served"), ("{other-buckets: no}", "allowed: allow, refuse"),

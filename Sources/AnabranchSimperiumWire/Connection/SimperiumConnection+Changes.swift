@@ -41,7 +41,7 @@ extension SimperiumConnection {
                 return try await tellError(error.code.rawValue, json, on: channel)
             }
         }
-        guard operation != "DROP", wire.permission(for: channel.principal) >= .write else {
+        guard operation != "DROP", wire.permission(for: channel.principal, on: channel.file.path) >= .write else {
             return try await tellError(401, json, on: channel)
         }
         guard var request else { return try await emptyBucket(json, on: channel) }

@@ -42,10 +42,11 @@ extension SimperiumConnection {
             return try await refuse(name, 401, "Token invalid", isOld: request.isOld)
         }
         guard socket.count(for: principal) else { throw End.closed(1013, "too many connections") }
-        guard wire.permission(for: principal) >= .read else {
+        let path = SimperiumWire.path(of: request.bucket, settings, for: user, app: principal.app)
+        guard wire.permission(for: principal, on: path) >= .read else {
             return try await refuse(name, 500, "No right to the bucket")
         }
-        let file = try wire.file(of: user, app: principal.app)
+        let file = try wire.file(at: path)
         let channel = Channel(name, serial: nextSerial(), request, principal, file, settings)
         try await file.openDoor()
         do {

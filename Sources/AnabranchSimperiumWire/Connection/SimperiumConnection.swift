@@ -192,7 +192,8 @@ final class SimperiumConnection {
         let number = wire.permissionsNumber
         guard number != permissionsNumber else { return }
         permissionsNumber = number
-        for channel in Array(channels.values) where wire.permission(for: channel.principal) < .read {
+        for channel in Array(channels.values)
+        where wire.permission(for: channel.principal, on: channel.file.path) < .read {
             try await end(channel, 500, "No right to the bucket")
         }
     }

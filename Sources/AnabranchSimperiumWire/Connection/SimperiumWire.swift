@@ -56,7 +56,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
 
     package func observer(of path: VirtualPath) -> (any RecordObserver)? {
         let app = path.bytes.prefix { $0 != UInt8(ascii: "/") }
-        guard path.partition?.starts(with: "\"\(Self.folder)".utf8) == true,
+        let partition = path.partition ?? []
+        guard [Self.folder, Self.sharedFolder].contains(where: { partition.starts(with: "\"\($0)".utf8) }),
             let app = limits.apps.first(where: { $0.key.utf8.elementsEqual(app) })?.value
         else { return nil }
         return SimperiumObserver(app: app, settings: limits.door, unixSeconds: unixSeconds)
@@ -77,10 +78,9 @@ package final class SimperiumWire: TextWire, RecordDoor {
     /// How often permissions have changed.
     var permissionsNumber: Int { changes.load(ordering: .acquiring) }
 
-    /// The permission of a user on their own buckets.
-    func permission(for principal: Principal) -> Permission {
-        guard let user = principal.user else { return .none }
-        return authorizer.permission(for: principal, on: Self.partition(of: user).bytes)
+    /// The permission of a user on the buckets in a file.
+    func permission(for principal: Principal, on path: VirtualPath) -> Permission {
+        authorizer.permission(for: principal, on: Array(path.partition ?? []))
     }
 
     /// Tells the operator why a bucket cannot be opened.
@@ -100,16 +100,27 @@ package final class SimperiumWire: TextWire, RecordDoor {
     /// A file that channels have open; nil if none has.
     func openFile(_ path: VirtualPath) -> SyncedBuckets? { state.withLock { $0.files[path]?.file } }
 
-    /// The beginning of the partitions of this wire.
-    private static let folder = "simperium/"
+    /// The beginnings of the partitions of this wire.
+    private static let folder = "simperium/", sharedFolder = "simperium-shared/"
 
     /// The partition with the buckets of a user.
     static func partition(of user: String) -> PartitionValue { .string(folder + user) }
 
+    /// The partition with a bucket that all users share.
+    static func partition(ofShared bucket: String) -> PartitionValue { .string(sharedFolder + bucket) }
+
+    /// The path of the file with a bucket of a user, or of all.
+    static func path(of bucket: String, _ settings: BucketSettings, for user: String, app: String) -> VirtualPath {
+        VirtualPath(app: app, partition: settings.isShared ? partition(ofShared: bucket) : partition(of: user))
+    }
+
     /// The file with the buckets of a user.
     func file(of user: String, app: String) throws -> SyncedBuckets {
-        let path = VirtualPath(app: app, partition: Self.partition(of: user))
-        return try state.withLock { state in
+        try file(at: VirtualPath(app: app, partition: Self.partition(of: user)))
+    }
+
+    func file(at path: VirtualPath) throws -> SyncedBuckets {
+        try state.withLock { state in
             if let file = state.files[path]?.file { return file }
             guard let server = state.server else { throw HistoryError(.storeFailed, "there is no server") }
             state.files = state.files.filter { $0.value.file != nil }

@@ -10,6 +10,8 @@ package struct BucketSettings: Equatable, Sendable {
     package var entityBytesMax = 1 << 20
     /// True if copies that clients of node are left with are put right.
     package var healsNode = true
+    /// True if all users of the app have the bucket together, in a file of its own.
+    package var isShared = false
 
     package init() {}
 }

@@ -35,7 +35,9 @@ package struct SimperiumEndpoints: HTTPEndpoints {
             }
             let response = try await bucket.respond(request, query, body, path.target)
             // A request for changes may have waited for long.
-            if request.method == .GET, wire.permission(for: bucket.principal) < .read { throw DataRefusal.noRight }
+            guard request.method != .GET || wire.permission(for: bucket.principal, on: bucket.file.path) >= .read else {
+                throw DataRefusal.noRight
+            }
             return response
         } catch let refusal as DataRefusal {
             return refusal.response
@@ -75,9 +77,10 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         guard BucketName.isValid(path.bucket), let settings = wire.limits.app(app)?.settings(of: path.bucket) else {
             throw DataRefusal(.notFound, "no such bucket")
         }
-        let permission = wire.permission(for: principal)
+        let filePath = SimperiumWire.path(of: path.bucket, settings, for: user, app: principal.app)
+        let permission = wire.permission(for: principal, on: filePath)
         guard permission >= .read else { throw DataRefusal.noRight }
-        let file = try wire.file(of: user, app: principal.app)
+        let file = try wire.file(at: filePath)
         try await file.openDoor()
         do { _ = try await file.findBucket(path.bucket, settings.form) } catch let problem as BucketProblem {
             wire.report(problem, with: path.bucket, of: file.path)

@@ -13,10 +13,10 @@ import Yams
 ///       administrators: [administrators.json]
 struct SimperiumSection {
     private static let keys = ["buckets", "other-buckets", "api-keys", "administrators"]
-    private static let bucketKeys = ["form", "missing-sv", "strict-deletes", "entity-bytes", "heal-node"]
+    private static let bucketKeys = ["form", "missing-sv", "strict-deletes", "entity-bytes", "heal-node", "shared"]
     /// Options of buckets that Simperium has, and settings for what else is not served.
     private static let unservedKeys = [
-        "capacity", "version_max", "version10_max", "cv-days", "schema", "delete-schema", "shared",
+        "capacity", "version_max", "version10_max", "cv-days", "schema", "delete-schema",
     ]
     /// The least length of a token, in bytes.
     private static let tokenBytes = 32
@@ -117,12 +117,12 @@ struct SimperiumSection {
             case "missing-sv":
                 if text != "merge" && text != "refuse" { refuse("merge, refuse") }
                 settings.mergesWithoutVersion = text == "merge"
-            case "strict-deletes", "heal-node":
+            case "strict-deletes", "heal-node", "shared":
                 if text != "true" && text != "false" { refuse("true, false") }
-                if name == "heal-node" {
-                    settings.healsNode = text == "true"
-                } else {
-                    settings.deletesStrictly = text == "true"
+                switch name {
+                case "heal-node": settings.healsNode = text == "true"
+                case "shared": settings.isShared = text == "true"
+                default: settings.deletesStrictly = text == "true"
                 }
             case "entity-bytes":
                 if let text, let count = UInt32(asPrinted: text).map(Int.init), Self.entityBytes.contains(count) {
@@ -150,7 +150,7 @@ extension SimperiumApp {
             let words = [
                 "form: \(bucket.form.name)", "missing-sv: \(bucket.mergesWithoutVersion ? "merge" : "refuse")",
                 "strict-deletes: \(bucket.deletesStrictly)", "entity-bytes: \(bucket.entityBytesMax)",
-                "heal-node: \(bucket.healsNode)",
+                "heal-node: \(bucket.healsNode)", "shared: \(bucket.isShared)",
             ]
             lines.append("  \(quoted(name)): {\(words.joined(separator: ", "))}")
         }
