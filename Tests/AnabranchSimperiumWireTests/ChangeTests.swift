@@ -192,7 +192,7 @@ import Testing
             let one = try await Conversation(rig, try await rig.logIn())
             try await one.list()
             #expect(try await one.make("M", "k", ["v": .adds("x")])["error"] == 401)
-            // What is wrong in any case is told as such.
+            // A change that is wrong in any case is told so.
             #expect(try await one.make("M", "k")["error"] == 400)
         }
     }

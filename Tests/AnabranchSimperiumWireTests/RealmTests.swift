@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// What a Realm client has edited before loses, also if that was in the same second.
+    /// An edit that a Realm client has made before loses, also if that was in the same second.
     @Test func theLaterOfTwoEditsInASecondWins() async throws {
         let disk = try WireRig.Disk(), second = Double(disk.clock.now), time = Mutex(second)
         try await WireRig.run(on: disk, preciseSeconds: { time.withLock { $0 } }) { rig in

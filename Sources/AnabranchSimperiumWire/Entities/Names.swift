@@ -6,7 +6,7 @@ enum EntityKey {
     /// The longest key, in bytes.
     static let bytesMax = 256
 
-    /// What stands for the bucket itself where a key does.
+    /// The text that stands for the bucket itself where a key does.
     static let ofBucket = ""
 
     /// The keys that are valid, in words.
