@@ -22,6 +22,8 @@ final class ContentCache: Sendable {
     }
 
     private let folder: String
+    /// The folder of contents that come past the cache.
+    let drafts: String
     private let database: DatabaseQueue
     /// The most bytes of chunks that nothing holds.
     private let bytesMax: Int64
@@ -33,11 +35,14 @@ final class ContentCache: Sendable {
     /// - Throws: `SpaceError`.
     init(folder: String, bytesMax: Int64) throws {
         self.folder = folder
+        drafts = folder + "/drafts"
         self.bytesMax = bytesMax
         do {
-            try FileManager.default.createDirectory(
-                atPath: folder + "/chunks", withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700])
+            for made in [folder + "/chunks", drafts] {
+                try FileManager.default.createDirectory(
+                    atPath: made, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            }
+            ContentDraft.removeOld(in: drafts)
             var settings = GRDB.Configuration()
             settings.prepareDatabase { database in
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
@@ -285,6 +290,24 @@ final class ContentCache: Sendable {
         return try store { count in
             let bytes = try Self.read(descriptor, count, from: place, url.path)
             place += bytes.count
+            return bytes
+        }
+    }
+
+    /// Takes what comes from a pipe, or the rest of an open file, into chunks.
+    func store(from input: Int32) throws -> Manifest {
+        try store { count in
+            var failed = false
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+                while filled < count {
+                    let got = Foundation.read(input, buffer.baseAddress.map { $0 + filled }, count - filled)
+                    if got < 0, errno == EINTR { continue }
+                    failed = got < 0
+                    guard got > 0 else { return }
+                    filled += got
+                }
+            }
+            if failed { throw Self.lastError("the input") }
             return bytes
         }
     }

@@ -107,7 +107,8 @@ extension FolderMirror {
         defer { unlink(draft) }
         // Owner and rights stay, in so far as this process may give them away.
         let replaced = FolderScan.status(path), mode = (replaced?.st_mode ?? 0o666) & 0o777
-        let handle = try await file.write(try file.content(), to: draft, mode: mode)
+        let old = replaced.map { _ in path }
+        let handle = try await file.write(try file.content(), to: draft, mode: mode, reusing: old)
         // A content that a failure of the power cut off would go up as an edit.
         try await space.disk.run {
             defer { try? handle.close() }

@@ -177,10 +177,14 @@ package actor FolderMirror {
         let url = URL(fileURLWithPath: self.path(path)), isNew = entry == nil
         let file = try await (isNew ? space.create(path, contentsOf: url, followsLinks: false) : space.open(path))
         defer { file.close() }
-        if !isNew {
-            try await file.fetch()
-            try await space.write(file) { try $0.store(contentsOf: url, followsLinks: false) }
+        // The space may have got another one since.
+        let base = try file.content().id.description
+        guard isNew || base == entry?.contentID else {
+            file.close()
+            return try await takeUp(path, now)
         }
+        // The folder has had the content before it, whether the cache has it or not.
+        if !isNew { try await space.write(file, isSeen: true) { try $0.store(contentsOf: url, followsLinks: false) } }
         let content = try file.content().id.description
         if content != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
         try rows.set(.init(key: file.key, path: path, found: now, content: content))
@@ -189,7 +193,6 @@ package actor FolderMirror {
     private func keepBoth(_ path: SpacePath, _ now: FolderScan.Found, _ entry: SpaceEntry) async throws {
         let file = try space.open(path)
         defer { file.close() }
-        try await file.fetch()
         let url = URL(fileURLWithPath: self.path(path)), cache = space.cache, disk = space.disk
         let own = try await disk.run {
             let content = try cache.store(contentsOf: url, followsLinks: false)
@@ -200,6 +203,9 @@ package actor FolderMirror {
         if own.chunks == (try file.content().chunks) {
             return try rows.set(.init(key: entry.key, path: path, found: now, content: entry.contentID))
         }
+        // What the folder has keeps its name until the other can come.
+        try await file.fetch()
+        guard FolderScan.look(self.path(path)) == now else { return }
         try keepBeside(path)
     }
 

@@ -194,7 +194,8 @@ extension FileSpace {
 
     // MARK: Newer contents
 
-    private func wantsNewer(of key: UUID) -> Bool {
+    /// True if contents of the file are kept on the device as they come.
+    func wantsNewer(of key: UUID) -> Bool {
         let (isPinned, isOpen) = state.withLock { ($0.pins.contains(key), $0.handles[key]?.file != nil) }
         return switch settings.policy {
         case .always: true
@@ -240,9 +241,12 @@ extension FileSpace {
     // MARK: Writing
 
     /// Makes what `store` returns the content of a file.
-    func write(_ file: SpaceFile, _ store: @escaping @Sendable (ContentCache) throws -> Manifest) async throws {
+    /// - Parameter isSeen: true if the user has the content that it replaces, whether the cache has it or not.
+    func write(
+        _ file: SpaceFile, isSeen: Bool = false, _ store: @escaping @Sendable (ContentCache) throws -> Manifest
+    ) async throws {
         let cache = cache, key = file.key, shown = try file.content()
-        guard try await disk.run({ try cache.has(shown) }) else {
+        guard try await disk.run({ try isSeen || cache.has(shown) }) else {
             throw SpaceError(.notCached, "the content of \(file.path) is not on this device")
         }
         // Nobody waits for it.
@@ -270,8 +274,29 @@ extension FileSpace {
 
     /// Makes a file with the content of one on the disk, and opens it. Nothing is made if that one cannot be read.
     package func create(_ path: SpacePath, contentsOf url: URL, followsLinks: Bool = true) async throws -> SpaceFile {
-        let cache = cache
-        let stored = try await disk.run { try cache.store(contentsOf: url, followsLinks: followsLinks) }
+        try await create(path) { try $0.store(contentsOf: url, followsLinks: followsLinks) }
+    }
+
+    /// Makes a file of the disk, or the standard input, the content of a file of the space, which is made if it is
+    /// missing.
+    /// - Parameters:
+    ///   - source: nil for the standard input.
+    ///   - isSeen: true if a content that is not on this device may be replaced.
+    package func put(_ source: URL?, at path: SpacePath, isSeen: Bool) async throws {
+        let store: @Sendable (ContentCache) throws -> Manifest = { cache in
+            guard let source else { return try cache.store(from: STDIN_FILENO) }
+            return try cache.store(contentsOf: source)
+        }
+        guard (try? info(path)) != nil else { return try await create(path, store).close() }
+        let file = try open(path)
+        defer { file.close() }
+        try await write(file, isSeen: isSeen, store)
+    }
+
+    private func create(
+        _ path: SpacePath, _ store: @escaping @Sendable (ContentCache) throws -> Manifest
+    ) async throws -> SpaceFile {
+        let cache = cache, stored = try await disk.run { try store(cache) }
         let file: SpaceFile
         do { file = try await create(path) } catch {
             cache.release(stored.chunks)

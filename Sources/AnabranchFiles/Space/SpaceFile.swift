@@ -167,38 +167,47 @@ public final class SpaceFile: Sendable {
     public func fetch() async throws { try await space.downloads.fetch(try content()) }
 
     /// Copies the content into a file, part by part. The file is there when all of it is.
-    /// - Throws: see `read`.
+    ///
+    /// A content that the settings of the space do not keep on the device comes straight into the file, and not into
+    /// the cache. Chunks that the file had before are not transferred again, nor those that came before a failure.
+    /// - Throws: see `read`; `CancellationError`, which ends the download of what comes straight into the file.
     public func copy(to url: URL) async throws {
         // Its name is short, whatever that of the file is.
         let draft = url.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).part").path
         defer { unlink(draft) }
-        try await write(try content(), to: draft).close()
+        try await write(try content(), to: draft, reusing: url.path).close()
         guard rename(draft, url.path) == 0 else { throw ContentCache.lastError(url.path) }
     }
 
     /// An open file with the content, for reading. It has no name, and goes when it is closed.
     /// - Throws: see `read`.
     public func readHandle() async throws -> FileHandle {
-        let draft = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)").path
+        let draft = "\(space.cache.drafts)/\(UUID().uuidString)"
         let handle = try await write(try content(), to: draft)
         defer { unlink(draft) }
         try handle.seek(toOffset: 0)
         return handle
     }
 
-    /// The chunk of zeros, which needs no room on the disk.
-    private static let zeros = ChunkHash(of: [UInt8](repeating: 0, count: Manifest.chunkBytes))
-
     /// Writes a content, part by part, into a file that is not there yet.
-    func write(_ content: Manifest, to path: String, mode: mode_t = 0o600) async throws -> FileHandle {
+    /// - Parameter old: a file that may have some of its chunks.
+    func write(
+        _ content: Manifest, to path: String, mode: mode_t = 0o600, reusing old: String? = nil
+    ) async throws -> FileHandle {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw ContentCache.lastError(path) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        guard space.wantsNewer(of: key) else {
+            do { return try await space.downloads.bring(content, to: path, reusing: old) } catch {
+                unlink(path)
+                throw error
+            }
+        }
         // One chunk comes while the one before it is written.
         let fetching = Task { try await space.downloads.fetch(content) }
         do {
             for chunk in content.chunks {
-                if chunk == Self.zeros {
+                if chunk == ContentDraft.zeros {
                     try handle.truncate(atOffset: handle.offset() + UInt64(Manifest.chunkBytes))
                 } else {
                     try await space.downloads.append(chunk, to: handle)

@@ -8,13 +8,17 @@ actor Downloads {
     /// How many have come, and are being flushed to the disk, while those are on their way.
     static let flushedMax = 1
 
-    private let cache: ContentCache
+    let cache: ContentCache
     private let service: FileService?
-    private let board: TransferBoard
-    private let disk: Disk
+    let board: TransferBoard
+    let disk: Disk
     private var running: [ChunkHash: Task<Void, any Error>] = [:]
     /// The chunks that are on their way.
     private var coming: [ChunkHash: Task<[UInt8], any Error>] = [:]
+    /// The order in which those write who copy one content past the cache.
+    var draftTurns: [ChunkHash: Turns] = [:]
+    /// The chunks that have come into the draft of a content.
+    var drafted: [ChunkHash: Set<ChunkHash>] = [:]
     /// Chunks that have just come, and were checked then.
     private var arrived: Set<ChunkHash> = []
     /// How many of them are remembered.
@@ -66,7 +70,7 @@ actor Downloads {
         try await disk.run { try handle.write(contentsOf: bytes) }
     }
 
-    private func stored(_ chunk: ChunkHash) async throws -> [UInt8]? {
+    func stored(_ chunk: ChunkHash) async throws -> [UInt8]? {
         let cache = cache
         return try await disk.run {
             guard let bytes = try cache.chunk(chunk) else { return nil }
@@ -84,7 +88,7 @@ actor Downloads {
 
     private func download(_ content: Manifest) async throws {
         let way = TransferBoard.Way.download(content.id), cache = cache, turns = Turns(atOnce: Self.parallelMax)
-        do {
+        try await reporting(way) {
             let missing = try await disk.run { try cache.missing(of: content) }, wanted = Set(missing)
             var counts: [ChunkHash: Int] = [:]
             for (index, chunk) in content.chunks.enumerated() where wanted.contains(chunk) {
@@ -110,7 +114,15 @@ actor Downloads {
                     addNext()
                 }
             }
+        }
+    }
+
+    /// Carries out a transfer, and says on the board how it ends.
+    func reporting<Value>(_ way: TransferBoard.Way, _ body: () async throws -> Value) async throws -> Value {
+        do {
+            let value = try await body()
             board.end(way)
+            return value
         } catch let issue as FileIssue {
             board.stop(way, because: issue)
             throw Self.error(issue)
@@ -125,11 +137,10 @@ actor Downloads {
 
     /// - Parameter turns: those of the content that it comes for; no other one's transfer holds it up.
     private func download(_ chunk: ChunkHash, _ turns: Turns = Turns()) async throws -> [UInt8] {
-        guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
         if let task = coming[chunk] { return try await task.valueUnlessCancelled }
         let task = Task { [cache, disk] in
             defer { coming[chunk] = nil }
-            let bytes = try await turns.perform { try await service.get(chunk, hashingOn: disk) }
+            let bytes = try await get(chunk, turns)
             try await disk.run { try cache.put(chunk, bytes) }
             if arrived.count >= Self.arrivedMax { arrived = [] }
             arrived.insert(chunk)
@@ -137,6 +148,17 @@ actor Downloads {
         }
         coming[chunk] = task
         return try await task.valueUnlessCancelled
+    }
+
+    /// The bytes of a chunk from the server; from the cache's download, if it is on its way there.
+    func bytes(of chunk: ChunkHash, _ turns: Turns) async throws -> [UInt8] {
+        if let task = coming[chunk] { return try await task.valueUnlessCancelled }
+        return try await get(chunk, turns)
+    }
+
+    private func get(_ chunk: ChunkHash, _ turns: Turns) async throws -> [UInt8] {
+        guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
+        return try await turns.perform { [disk] in try await service.get(chunk, hashingOn: disk) }
     }
 
     private static func error(_ issue: FileIssue) -> SpaceError {

@@ -91,7 +91,10 @@ struct OpenSpace: Sendable {
             let store = try await SyncedStore(replica.replica, [])
             let file = try client.file()
             let folder = (file.hasSuffix(".replica") ? String(file.dropLast(8)) : file) + ".files"
-            let space = try await FileSpace(store, folder: folder, service: madeService)
+            var settings = SpaceSettings()
+            // What is copied is not kept as well.
+            settings.policy = .manual
+            let space = try await FileSpace(store, folder: folder, service: madeService, settings: settings)
             let open = OpenSpace(
                 space: space, options: options, started: StartedClient(), replica: replica, route: madeRoute)
             do {

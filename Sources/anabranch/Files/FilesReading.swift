@@ -80,7 +80,9 @@ struct FilesGet: AsyncParsableCommand {
         commandName: "get",
         abstract: "Copy a file of the space.",
         discussion: """
-            Without --url the content has to be on this device. A transfer that was cut goes on where it was.
+            Without --url the content has to be on this device. What comes goes straight into the copy, and is not \
+            kept as well. A transfer that was cut goes on where it was; if there is an older copy, only the chunks of \
+            4 MiB that have changed are transferred.
 
             EXAMPLES
               anabranch files get /plans/report.pdf --data ./spaces \\

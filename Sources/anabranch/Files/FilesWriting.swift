@@ -10,34 +10,30 @@ struct FilesPut: AsyncParsableCommand {
         abstract: "Copy a file into the space.",
         discussion: """
             A file that is there already gets a new version: its content has to be on this device, or --url given, so \
-            that nothing newer is overwritten unseen. Only the chunks of 4 MiB that have changed are uploaded.
+            that nothing newer is overwritten unseen. Only the chunks of 4 MiB that have changed are uploaded. Names \
+            and contents are synced, rights and owners are not.
 
             EXAMPLES
               anabranch files put report.pdf /plans/report.pdf --data ./spaces \\
                   --path 'my-app/"files"' --url wss://sync.example.com
               anabranch files put note.txt /note.txt --data ./d --path 'my-app/"files"'
+              pg_dump shop | anabranch files put - /backups/shop.sql \\
+                  --data ./spaces --path 'my-app/"files"' --url wss://sync.example.com
             """)
 
     @OptionGroup var options: FilesOptions
 
-    @Argument(help: "The file that is copied.")
+    @Argument(help: "The file that is copied, - for the standard input.")
     var source: String
 
     @Argument(help: "The file in the space.")
     var target: String
 
     func run() async throws {
-        let path = try SpacePath(target), url = URL(fileURLWithPath: source)
+        let path = try SpacePath(target), url = source == "-" ? nil : URL(fileURLWithPath: source)
         try await OpenSpace.with(options) { open in
             try await open.bringNames()
-            if (try? open.space.info(path)) != nil {
-                let file = try open.space.open(path)
-                try await open.limited { try await file.fetch() }
-                try await file.write(contentsOf: url)
-                file.close()
-            } else {
-                try await open.space.create(path, contentsOf: url).close()
-            }
+            try await open.space.put(url, at: path, isSeen: open.isOnline)
             try await open.upload()
         }
     }
