@@ -59,6 +59,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
+        .systemLibrary(name: "CAttributes"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CZlib"),
@@ -194,7 +195,7 @@ let package = Package(
         .target(
             name: "AnabranchFiles",
             dependencies: [
-                "AnabranchChunks", "AnabranchClient", "AnabranchCore",
+                "AnabranchChunks", "AnabranchClient", "AnabranchCore", "CAttributes",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),

@@ -40,6 +40,55 @@ import Testing
         }
     }
 
+    /// As that of another disk that is mounted at the same place, whose numbers of files are the same.
+    @Test func aFolderWithTheSameInodeIsAnotherOne() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one")
+            var (mirror, folder) = try Self.open(device)
+            for name in ["/a", "/b"] { try Self.write(folder + name, "1") }
+            while try await mirror.compare() > 0 {}
+            // In the same folder it was deleted while nothing mirrored it.
+            unlink(folder + "/a")
+            (mirror, folder) = try Self.open(device)
+            while try await mirror.compare() > 0 {}
+            #expect(try await device.tree() == ["/b": "1"])
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["b"])
+
+            // Not every disk has attributes.
+            guard FolderMark.setNewNumber(of: folder) != nil else { return try await device.close() }
+            unlink(folder + "/b")
+            (mirror, folder) = try Self.open(device)
+            while try await mirror.compare() > 0 {}
+            #expect(try await device.tree() == ["/b": "1"])
+            #expect(try String(contentsOfFile: folder + "/b", encoding: .utf8) == "1")
+            try await device.close()
+        }
+    }
+
+    /// What both have is not transferred when the mirror begins anew.
+    @Test func whatBothHaveIsNotTransferred() async throws {
+        try await FilesRig.run { rig in
+            let one = try await rig.device("one")
+            let two = try await rig.device("two", contentPort: 1) { $0.policy = .manual }
+            for device in [one, two] { try await device.connect() }
+            try await one.put("/a", "1")
+            try await one.synchronize()
+            try await two.store.wait(for: .download)
+            let folder = two.folder.appendingPathComponent("mirrored")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            try Self.write(folder.path + "/a", "1")
+            let (mirror, _) = try Self.open(two)
+            while try await mirror.compare() > 0 {}
+            #expect(try two.space.everything().map(\.path.description) == ["/a"])
+            // An edit goes up from the folder, whether the cache has what was there before or not.
+            try Self.write(folder.path + "/a", "second")
+            while try await mirror.compare() > 0 {}
+            #expect(two.space.status.pendingFiles == 1)
+            #expect(try await two.text("/a") == "second")
+            for device in [one, two] { try await device.close() }
+        }
+    }
+
     @Test func nothingComesIntoAFolderThatHasTakenThePlaceOfTheMirrored() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")

@@ -37,7 +37,8 @@ import Testing
             "NIOCore", "NIOHTTP1", "NIOPosix",
         ],
         "AnabranchFiles": [
-            "AnabranchChunks", "AnabranchClient", "AnabranchCore", "Crypto", "Dispatch", "Foundation", "GRDB",
+            "AnabranchChunks", "AnabranchClient", "AnabranchCore", "CAttributes", "Crypto", "Dispatch", "Foundation",
+            "GRDB",
         ],
         "AnabranchClient": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
@@ -96,6 +97,7 @@ import Testing
             "NIOCore", "NIOHTTP1", "NIOPosix", "ServiceLifecycle", "UnixSignals",
         ],
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "CoreFoundation", "Foundation"],
+        "CAttributes": [],
         "CBuildInfo": [],
         "CInspectorAssets": [],
         "CFaultFiles": [],

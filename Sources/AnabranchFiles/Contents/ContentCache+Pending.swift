@@ -27,9 +27,6 @@ extension ContentCache {
         }
     }
 
-    /// Records that the chunks of a content are here.
-    func record(_ content: Manifest) throws { try perform { try Self.record(content, $0) } }
-
     private static func record(_ content: Manifest, _ database: Database) throws {
         for (index, chunk) in content.chunks.enumerated() {
             try record(chunk, content.byteCount(ofChunk: index), database)

@@ -276,42 +276,6 @@ final class ContentCache: Sendable {
         guard fsync(descriptor) == 0 else { throw lastError(folder) }
     }
 
-    /// Takes the content of a file into chunks.
-    func store(contentsOf url: URL, followsLinks: Bool = true) throws -> Manifest {
-        // To open a pipe would last until somebody writes into it.
-        let flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (followsLinks ? 0 : O_NOFOLLOW)
-        let descriptor = open(url.path, flags)
-        guard descriptor >= 0 else { throw Self.lastError(url.path) }
-        defer { Foundation.close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw Self.lastError(url.path) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw SpaceError(.storageFailed, "\(url.path) is not a file") }
-        var place = 0
-        return try store { count in
-            let bytes = try Self.read(descriptor, count, from: place, url.path)
-            place += bytes.count
-            return bytes
-        }
-    }
-
-    /// Takes what comes from a pipe, or the rest of an open file, into chunks.
-    func store(from input: Int32) throws -> Manifest {
-        try store { count in
-            var failed = false
-            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-                while filled < count {
-                    let got = Foundation.read(input, buffer.baseAddress.map { $0 + filled }, count - filled)
-                    if got < 0, errno == EINTR { continue }
-                    failed = got < 0
-                    guard got > 0 else { return }
-                    filled += got
-                }
-            }
-            if failed { throw Self.lastError("the input") }
-            return bytes
-        }
-    }
-
     func touch(_ chunks: [ChunkHash]) throws {
         try perform { database in
             for chunk in chunks {

@@ -19,7 +19,7 @@ package actor FolderMirror {
 
     let space: FileSpace
     let root: String
-    /// The folder itself at the start: the root folders of two disks may have the same inode.
+    /// The folder itself at the start.
     private let rootStatus: stat
     let tell: @Sendable (Report) -> Void
     var rows: MirrorRows
@@ -46,7 +46,7 @@ package actor FolderMirror {
         rootStatus = status
         // Its inode may be that of the one that has gone.
         if !isThere { for end in ["", "-wal", "-shm"] { unlink(database + end) } }
-        rows = try MirrorRows(database, root: UInt64(status.st_ino))
+        rows = try MirrorRows(database, folder: FolderMark.mark(of: root, status))
         self.tell = tell
     }
 
@@ -193,15 +193,9 @@ package actor FolderMirror {
     private func keepBoth(_ path: SpacePath, _ now: FolderScan.Found, _ entry: SpaceEntry) async throws {
         let file = try space.open(path)
         defer { file.close() }
-        let url = URL(fileURLWithPath: self.path(path)), cache = space.cache, disk = space.disk
-        let own = try await disk.run {
-            let content = try cache.store(contentsOf: url, followsLinks: false)
-            defer { cache.release(content.chunks) }
-            try cache.record(content)
-            return content
-        }
-        if own.chunks == (try file.content().chunks) {
-            return try rows.set(.init(key: entry.key, path: path, found: now, content: entry.contentID))
+        let url = URL(fileURLWithPath: self.path(path)), content = try file.content()
+        if content.chunks == (try await space.disk.run { try ContentCache.chunks(of: url) }) {
+            return try rows.set(.init(key: entry.key, path: path, found: now, content: content.id.description))
         }
         // What the folder has keeps its name until the other can come.
         try await file.fetch()

@@ -16,10 +16,10 @@ struct MirrorRows: Sendable {
     private(set) var byKey: [UUID: Row] = [:]
     private(set) var byPath: [SpacePath: UUID] = [:]
 
-    /// - Parameter root: the inode of the folder. In another one than before, as after a disk was not mounted, nothing
+    /// - Parameter folder: the mark of the folder. In another one than before, as after a disk was not mounted, nothing
     ///   was deleted: it has nothing in common with the space yet.
     /// - Throws: `SpaceError` if the file cannot be used.
-    init(_ path: String, root: UInt64) throws {
+    init(_ path: String, folder: String) throws {
         do {
             var settings = GRDB.Configuration()
             // Rows that a loss of power takes away are found again by comparing.
@@ -33,14 +33,11 @@ struct MirrorRows: Sendable {
                         CREATE TABLE IF NOT EXISTS mirrored (
                             key BLOB PRIMARY KEY, path TEXT, is_folder INTEGER, inode INTEGER, size INTEGER,
                             modified INTEGER, content TEXT);
-                        CREATE TABLE IF NOT EXISTS root (inode INTEGER)
+                        CREATE TABLE IF NOT EXISTS folder (mark TEXT)
                         """)
-                let root = Int64(bitPattern: root)
-                if let known = try Int64.fetchOne(database, sql: "SELECT inode FROM root"), known != root {
-                    try database.execute(sql: "DELETE FROM mirrored")
-                }
-                try database.execute(sql: "DELETE FROM root")
-                try database.execute(sql: "INSERT INTO root VALUES (?)", arguments: [root])
+                guard try String.fetchOne(database, sql: "SELECT mark FROM folder") != folder else { return }
+                try database.execute(sql: "DELETE FROM mirrored; DELETE FROM folder")
+                try database.execute(sql: "INSERT INTO folder VALUES (?)", arguments: [folder])
             }
             for row in try database.read({ try GRDB.Row.fetchAll($0, sql: "SELECT * FROM mirrored") }) {
                 guard let key = UUID(data: row["key"]), let path = try? SpacePath(row["path"] as String) else {

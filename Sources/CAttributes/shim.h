@@ -1,0 +1,3 @@
+#if __has_include(<sys/xattr.h>)
+#include <sys/xattr.h>
+#endif
