@@ -15,6 +15,12 @@ package struct FolderChunkStore: ChunkStore {
     /// The folder, which is made when the first chunk comes.
     package let folder: String
     private let threads = NIOThreadPool.singleton
+    /// The thread that flushes one chunk after another: a commit of a log waits for all that is being flushed.
+    private static let flushing = {
+        let thread = NIOThreadPool(numberOfThreads: 1)
+        thread.start()
+        return thread
+    }()
 
     package init(folder: String) { self.folder = folder }
 
@@ -62,8 +68,8 @@ package struct FolderChunkStore: ChunkStore {
     ) async throws {
         let space = folder(of: path), target = file(chunk, of: path)
         let draft = try await threads.runIfActive {
-            try Self.makeFolders(for: target, in: space, path)
-            return try Draft(at: "\(target).\(UInt64.random(in: .min ... .max)).new")
+            try Self.make(space, of: path)
+            return try Draft(at: "\(space)/\(chunk).\(UInt64.random(in: .min ... .max)).new")
         }
         var waiting = ByteBuffer(), digest = ChunkDigest(), count = 0
         func flush() async throws {
@@ -80,18 +86,13 @@ package struct FolderChunkStore: ChunkStore {
         }
         try await flush()
         guard count == byteCount, digest.hash == chunk else { throw ChunkError.wrongContent }
-        try await threads.runIfActive { try draft.keep(as: target) }
+        try await Self.flushing.runIfActive { try draft.keep(as: target) }
     }
 
-    private static func makeFolders(for file: String, in space: String, _ path: VirtualPath) throws {
-        let folder = URL(fileURLWithPath: file).deletingLastPathComponent().path
-        let made = sequence(first: folder) { URL(fileURLWithPath: $0).deletingLastPathComponent().path }
-            .prefix { $0 != "/" && !FileManager.default.fileExists(atPath: $0) }
+    /// Makes the folder of a synced file, unless there is one.
+    private static func make(_ space: String, of path: VirtualPath) throws {
         do {
-            try FileManager.default.createDirectory(
-                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            // A chunk is not durable in a folder that is not.
-            for folder in made { try Draft.flush(folderOf: folder) }
+            for made in try Draft.makeFolder(space) { try Draft.flush(folderOf: made) }
             // The text of the path is printable, so it says to a reader what the folder is of.
             if size(space + "/path") == nil { try PrivateFile.write(path.description, to: space + "/path") }
         } catch let error as CocoaError where error.code == .fileWriteOutOfSpace {
@@ -214,8 +215,25 @@ private final class Draft: Sendable {
 
     /// Makes it durable under another name.
     func keep(as target: String) throws {
-        guard fsync(descriptor) == 0, rename(path, target) == 0 else { throw Self.lastError(target) }
-        try Self.flush(folderOf: target)
+        guard fsync(descriptor) == 0 else { throw Self.lastError(path) }
+        let made = try Self.makeFolder(URL(fileURLWithPath: target).deletingLastPathComponent().path)
+        guard rename(path, target) == 0 else { throw Self.lastError(target) }
+        // What is in a folder that is not durable is not.
+        for name in [target] + made { try Self.flush(folderOf: name) }
+    }
+
+    /// Makes a folder, and those around it.
+    /// - Returns: those that were not there, the inner ones first.
+    static func makeFolder(_ folder: String) throws -> [String] {
+        let made = sequence(first: folder) { URL(fileURLWithPath: $0).deletingLastPathComponent().path }
+            .prefix { $0 != "/" && !FileManager.default.fileExists(atPath: $0) }
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch let error as CocoaError where error.code == .fileWriteOutOfSpace {
+            throw ChunkError.diskFull
+        }
+        return Array(made)
     }
 
     /// Makes the name of a file or folder durable.
