@@ -208,6 +208,8 @@ import Testing
             anabranch store copy --from "$url" --to back 2>&1 && exit 1
             stop
             anabranch store copy --from "$url" --to back >/dev/null
+            copied="$(psql -qXAt "$url" -c "SELECT value FROM anabranch_store.meta WHERE name = 'copied-to'")"
+            test "$copied" = "$PWD/back"
             anabranch verify --data back | tail -n 1
             alone back
             echo '["Note",{"int":"3"},{"title":"and the dog"}]' | phone bob write >/dev/null

@@ -89,7 +89,7 @@ struct StoreCopyCommand: ParsableCommand {
                 (sizes, userCount) = try copy(source, to: target)
                 try from.copyContents(to: to)
                 try check(target, fileCount: sizes.fileCount)
-                return trial ? nil : to.name
+                return trial ? nil : to.wholeName
             }
             // If this is interrupted, no server starts on either of them.
             try made?.finish()

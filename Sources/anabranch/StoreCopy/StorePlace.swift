@@ -27,6 +27,13 @@ enum StorePlace: ExpressibleByArgument {
         }
     }
 
+    /// The place as the other store is told it, for a time when nobody knows where the command was run: a directory with
+    /// its whole path.
+    var wholeName: String {
+        guard case .directory(let path) = self else { return name }
+        return URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.path
+    }
+
     private static func withoutPassword(_ url: String) -> String? {
         guard var parts = URLComponents(string: url) else { return nil }
         parts.password = nil
