@@ -255,7 +255,9 @@ import Testing
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         commit.records = [RecordChange(place: RecordPlace(space: 1, kind: 1, key: []), value: [1])]
         try file.commit(commit)
-        let refusal = #expect(throws: HistoryError.self) { try (doors.store as? SQLiteStore)?.requireShareable() }
+        let store = try #require(doors.store as? SQLiteStore)
+        try store.requireShareable(withDoors: [1])
+        let refusal = #expect(throws: HistoryError.self) { try store.requireShareable(withDoors: [2]) }
         #expect(refusal?.reason.hasPrefix(World.partition.description) == true)
     }
 

@@ -15,22 +15,27 @@ import Testing
         let counts: [WorldLedger.Event: Int]
     }
 
-    private static func run(_ seed: UInt64) async -> Outcome {
-        let world = World(seed: seed), problem = await world.run()
+    private static func run(_ seed: UInt64, serverCount: Int) async -> Outcome {
+        let world = World(seed: seed, serverCount: serverCount), problem = await world.run()
         return Outcome(
             seed: seed, problem: problem, events: problem == nil ? [] : world.events, counts: world.ledger.counts)
     }
 
     /// `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others.
-    @Test func allAgreeAtRest() async throws {
+    @Test func allAgreeAtRest() async throws { try await Self.run(serverCount: 1) }
+
+    /// Clients come to any of them (`Spec/Nodes.md`, section 6).
+    @Test func twoServersAgreeAtRest() async throws { try await Self.run(serverCount: 2) }
+
+    private static func run(serverCount: Int) async throws {
         let environment = ProcessInfo.processInfo.environment
         let first = environment["ANABRANCH_SEED"].flatMap(UInt64.init) ?? 1
-        let count = environment["ANABRANCH_COUNT"].flatMap(UInt64.init) ?? Self.usualCount
+        let count = environment["ANABRANCH_COUNT"].flatMap(UInt64.init) ?? usualCount
         let (failed, counts) = await withTaskGroup(of: Outcome.self) { group -> (Outcome?, [WorldLedger.Event: Int]) in
             var next = first, failed: Outcome?, counts: [WorldLedger.Event: Int] = [:]
-            while next < first + min(UInt64(Self.width), count) {
+            while next < first + min(UInt64(width), count) {
                 let seed = next
-                group.addTask { await Self.run(seed) }
+                group.addTask { await run(seed, serverCount: serverCount) }
                 next += 1
             }
             while let outcome = await group.next() {
@@ -38,7 +43,7 @@ import Testing
                 if outcome.problem != nil, failed.map({ outcome.seed < $0.seed }) ?? true { failed = outcome }
                 guard failed == nil, next < first + count else { continue }
                 let seed = next
-                group.addTask { await Self.run(seed) }
+                group.addTask { await run(seed, serverCount: serverCount) }
                 next += 1
             }
             return (failed, counts)
@@ -50,7 +55,7 @@ import Testing
                 \(failed.events.joined(separator: "\n"))
                 again: ANABRANCH_SEED=\(failed.seed) ANABRANCH_COUNT=1 scripts/check --filter WorldTests
                 """)
-        } else if count >= Self.usualCount {
+        } else if count >= usualCount {
             let missing = WorldLedger.Event.allCases.filter { counts[$0] == nil }
             #expect(missing.isEmpty, "in \(count) worlds, these never happened: \(missing.map(\.rawValue))")
         }

@@ -108,6 +108,44 @@ import Testing
         #expect(answer.status == 0 && answer.output == "12\n", "\(answer)")
     }
 
+    /// A client of Simperium's API that changes servers with every request.
+    @Test func twoServersServeSimperiumClients() throws {
+        let answer = try Self.run(
+            """
+            cat >anabranch.yaml <<YAML
+            store: $url
+            shared: true
+            rules: rules.yaml
+            apps:
+              notes: {providers: [local-userpass], simperium: {}}
+            YAML
+            cat >rules.yaml <<'YAML'
+            rules:
+              - {path: '"simperium/${user}"', right: write}
+            YAML
+            begin() {
+                : >"$1.out"
+                anabranch serve --config anabranch.yaml --data "$1" --listen 127.0.0.1:0 >"$1.out" 2>"$1.log" &
+                until [ -s "$1.out" ]; do kill -0 $! || { cat "$1.log"; exit 1; }; sleep 0.05; done
+                at="http://127.0.0.1:$(sed 's/.*://' "$1.out")/1/notes"
+            }
+            begin one
+            first="$at"
+            begin two
+            second="$at"
+            curl -sf --data '{"username":"ann@example.com","password":"a long secret"}' "$first/create/" >login.json
+            token="$(grep -o '"access_token":"[0-9a-f]*"' login.json | cut -d '"' -f 4)"
+            ask() { curl -s -o answer -w '%{http_code} ' -H "X-Simperium-Token: $token" "$@"; }
+            ask --data '{"n":1}' "$first/note/i/k?ccid=a"
+            ask --data '{"n":1}' "$second/note/i/k?ccid=a"
+            ask --data '{"n":2}' "$second/note/i/k/v/1?ccid=b"
+            ask --data '{"n":2}' "$first/note/i/k/v/1?ccid=b"
+            ask "$first/note/i/k"
+            cat answer
+            """)
+        #expect(answer.status == 0 && answer.output == #"200 409 200 409 200 {"n":2}"#, "\(answer)")
+    }
+
     /// The load balancer of the guide, which knows two servers, one of which ends.
     @Test func aLoadBalancerFindsTheServersThatAreThere() throws {
         let page = try #require(try Pages.all().first { $0.hasSuffix("MoreThanOneMachine.md") })
@@ -171,6 +209,7 @@ import Testing
             apps:
               notes: {providers: [anon-user], sync: flexible, app-config: everybody}
               papers: {providers: [anon-user], files: {}}
+              letters: {providers: [local-userpass], simperium: {}}
             YAML
             anabranch config check --config anabranch.yaml 2>&1 || true
             """)
@@ -180,6 +219,7 @@ import Testing
         ]
         for part in parts { #expect(answer.output.contains(part), "\(answer)") }
         #expect(!answer.output.contains("apps: notes: flexible"), "\(answer)")
+        #expect(!answer.output.contains("apps: letters: simperium"), "\(answer)")
     }
 
     /// The devices of a server with SQLite go on at one with PostgreSQL, and then at one with SQLite again.

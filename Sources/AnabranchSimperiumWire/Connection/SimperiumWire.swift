@@ -64,7 +64,11 @@ package final class SimperiumWire: TextWire, RecordDoor {
     }
 
     package var name: String { "simperium" }
-    package var space: UInt16 { RecordKind.space }
+    package var space: UInt16 { Self.recordSpace }
+
+    /// The space of its records, in all files.
+    package static let recordSpace = RecordKind.space
+
     package var kindNames: [UInt8: String] {
         Dictionary(uniqueKeysWithValues: RecordKind.allCases.map { ($0.rawValue, "\($0)") })
     }

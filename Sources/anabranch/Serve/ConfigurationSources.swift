@@ -73,12 +73,20 @@ extension Configuration {
 
     /// The settings that several servers over one store do not have (`Spec/Nodes.md`, section 6).
     private var contradictionsOfSharing: [String] {
-        let wires = [(simperium.keys.sorted(), "simperium"), (overTheAir.keys.sorted(), "property-list")]
-        let doors = wires.flatMap { apps, name in apps.map { ($0, name) } } + files.keys.map { ($0, "files") }
+        let sessions = overTheAir.keys.map { app in
+            """
+            apps: \(app): property-list is for a server that has its store for itself, since each session of a device \
+            is in the memory of one server: leave shared away
+            """
+        }
+        let contents = files.keys.map { app in
+            """
+            apps: \(app): files is for a server that has its store for itself, since the contents are in its data \
+            directory: leave shared away
+            """
+        }
         return (database == nil ? ["shared: only with store, the PostgreSQL database that the servers share"] : [])
-            + doors.sorted { $0 < $1 }.map { app, name in
-                "apps: \(app): \(name) is for a server that has its store for itself: leave shared away"
-            }
+            + (sessions + contents).sorted()
     }
 
     /// Notices that nobody can log in, or that rules decide nothing, which may be meant.

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchServer
+import AnabranchSimperiumWire
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -83,7 +84,7 @@ struct StoreCopyCommand: ParsableCommand {
         var sizes = StoreCopy.Progress(), userCount = 0, made: CopyTarget?
         do {
             try from.withSource { source in
-                if shared { try source.files.requireShareable() }
+                if shared { try source.files.requireShareable(withDoors: [SimperiumWire.recordSpace]) }
                 let target = try to.makeTarget(isShared: shared, shards: shards)
                 made = target
                 (sizes, userCount) = try copy(source, to: target)

@@ -27,8 +27,8 @@ enum StorePlace: ExpressibleByArgument {
         }
     }
 
-    /// The place as the other store is told it, for a time when nobody knows where the command was run: a directory with
-    /// its whole path.
+    /// The place as the other store keeps it, when nobody knows any more where the command was run: the whole path of a
+    /// directory.
     var wholeName: String {
         guard case .directory(let path) = self else { return name }
         return URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.path

@@ -163,6 +163,6 @@ extension World {
         guard seconds == Self.forgettingSeconds else { return }
         ledger.count(.forgotten)
         ledger.forgetPlaces()
-        try store.maintain(at: clock.now) { true }
+        try stores.first?.maintain(at: clock.now) { true }
     }
 }

@@ -6,8 +6,9 @@ import AnabranchTesting
 @testable import AnabranchSimulation
 @testable import AnabranchSimperiumWire
 
-/// One file with clients of all kinds, a server that ends and comes back, and everything that may go wrong, as a seed
-/// decides. Each step is over before the next one begins, so that a seed always gives the same world.
+/// One file with clients of all kinds, a server that ends and comes back, or several that write the file at the same
+/// time, and everything that may go wrong, as a seed decides. Each step is over before the next one begins, so that a
+/// seed always gives the same world.
 final class World {
     static let keys = ["k0", "k1", "k2", "k3", "k4"]
     /// The member that every entity has: one without it is a part of one.
@@ -21,11 +22,16 @@ final class World {
     let clients: [ModelClient]
     let devices: [RealmDevice]
     let trims: Bool
-    var store = SimulatedStore(InMemoryStore(), isInMemory: true)
+    /// The store as each server has it: what goes wrong there is nothing to the others.
+    var stores: [SimulatedStore]
+    var servers: [WorldServer] = []
     var heals = false
     var events: [String] { ledger.events }
 
-    init(seed: UInt64) {
+    /// - Parameter serverCount: the number of servers that run at the same time.
+    init(seed: UInt64, serverCount: Int = 1) {
+        let content = InMemoryStore(isShared: serverCount > 1)
+        stores = (0..<serverCount).map { _ in SimulatedStore(content, isInMemory: true) }
         let ledger = WorldLedger(), clock = WireRig.Clock(1_800_000_000)
         var random = SeededRandom(scrambling: seed)
         clients = [
@@ -41,7 +47,8 @@ final class World {
             devices.append(RealmDevice(release, clock, secondsAhead: Double(hours) * 3_600, ledger))
         }
         trims = random.isOne(in: 2)
-        ledger.isEternal = random.isOne(in: 4)
+        // Echoes are told from deletions by the server that has told of the deletion before.
+        ledger.isEternal = random.isOne(in: 4) && serverCount == 1
         (self.ledger, self.clock, self.random, self.devices) = (ledger, clock, random, devices)
     }
 
@@ -65,65 +72,73 @@ final class World {
         heals = random.isOne(in: 2)
         let hasDoor = isLast || !random.isOne(in: 3), heals = heals
         tell("a server begins\(hasDoor ? "" : ", for Realm clients")\(heals ? ", and heals" : "")")
-        let server = try await WorldServer(on: store, clock, hasDoor: hasDoor, trims: trims) { settings in
-            settings.healDelay = heals ? .zero : .seconds(3_600)
-        }
         do {
+            for store in stores {
+                servers.append(
+                    try await WorldServer(on: store, clock, hasDoor: hasDoor, trims: trims) { settings in
+                        settings.healDelay = heals ? .zero : .seconds(3_600)
+                    })
+            }
             for key in Self.keys.prefix(isFirst ? random.below(6) : 0) {
-                try await write(.setText("a"), to: key, on: server)
+                try await write(.setText("a"), to: key, on: someServer())
             }
             if hasDoor {
-                try await steps(on: server, isLast: isLast)
+                try await steps(isLast: isLast)
             } else {
                 ledger.count(.doorMissed)
                 ledger.beginHistory()
-                for _ in 0..<4 { try await stepOfRealm(server) }
+                for _ in 0..<4 { try await stepOfRealm(someServer()) }
             }
-            if isLast, ledger.failure == nil { try await rest(server) }
+            if isLast, ledger.failure == nil { try await rest(someServer()) }
         } catch {
-            await end(server)
+            await end()
             throw error
         }
-        await end(server)
+        await end()
         ledger.count(.serverStopped)
     }
 
-    private func end(_ server: WorldServer) async {
+    private func end() async {
         for client in clients { await client.cut() }
         for device in devices { await device.disconnect() }
-        await server.stop()
-        store = store.reopened()
+        for server in servers { await server.stop() }
+        servers = []
+        stores = stores.map { $0.reopened() }
     }
 
-    private func steps(on server: WorldServer, isLast: Bool) async throws {
+    private func someServer() -> WorldServer { servers.count == 1 ? servers[0] : random.pick(servers) }
+
+    private func steps(isLast: Bool) async throws {
         for _ in 0..<20 + random.below(40) {
-            try await step(server)
+            try await step(someServer())
             if ledger.failure != nil { return }
         }
-        if !isLast, random.isOne(in: 2) { await die(server) }
+        if !isLast, random.isOne(in: 2) { await die() }
     }
 
-    /// The server ends while it stores a change, or when it has stored it and told nobody.
-    private func die(_ server: WorldServer) async {
+    /// The server of a client ends while it stores a change, or when it has stored it and told nobody.
+    private func die() async {
         let isKept = random.isOne(in: 2)
-        guard let client = clients.first(where: \.isConnected) else { return }
+        guard let client = clients.first(where: \.isConnected),
+            let place = servers.firstIndex(where: { $0.port == client.port })
+        else { return }
         let key = random.pick(Self.keys), body = edited(client.kept.copies[key])
         tell("the server ends with a change of \(client.name) to \(key), which is \(isKept ? "stored" : "lost")")
         ledger.count(isKept ? .keptByServer : .lostWithServer)
-        store.plan(isKept ? .endsBehind : .ends, after: 0)
+        stores[place].plan(isKept ? .endsBehind : .ends, after: 0)
         await client.edit(key, body)
         await client.pump()
-        try? await server.finish()
+        try? await servers[place].finish()
     }
 
     // MARK: Steps
 
-    /// Waits until the server has done everything, and everybody has been sent what there is.
+    /// Waits until the servers have done everything, and everybody has been sent what there is.
     /// - Parameter client: the only one that may have sent something; nil if it was somebody else.
     func settle(_ server: WorldServer, after client: ModelClient? = nil) async throws {
         guard client?.hasSpoken != false else { return }
         await client?.pump()
-        try await server.finish()
+        for server in servers { try await server.finish() }
         for client in clients { await client.pump() }
         for client in clients {
             let repetitions = client.watch.takeRepetitions()
