@@ -10,24 +10,14 @@ extension SyncedFile {
     /// - Throws: `leaseLost` if the file was deleted or restored: it has to be opened again; a failure of the store.
     package func follow() throws(HistoryError) {
         guard isShared else { return }
-        while true {
-            let (now, continues, entries) = try store.read(id) { [head, tail] view throws(HistoryError) in
-                let now = try view.head(), continues = try view.continues(head, at: now)
-                return (now, continues, continues == true ? try tail?.missing(before: now, in: view) ?? [] : [])
-            }
-            try checkContinuation(continues)
-            if now.isSame(as: head), !hasConflict, !isStateUncertain { return keep(now) }
-            var state: ObjectGraph?
-            do throws(HistoryError) { if keepsState { state = try store.state(of: id) } } catch {
-                guard error.code == .conflict else { throw error }
-                continue
-            }
-            // The state is one of this head if that is still the newest one.
-            let newest = try store.read(id) { view throws(HistoryError) in try view.head() }
-            guard newest.isSame(as: now) else { continue }
-            try takeIn(now, entries, state)
-            return try renewProgress()
-        }
+        let isUncertain = hasConflict || isStateUncertain
+        let wish: NewsRequest.StateWish = keepsState ? (isUncertain ? .always : .ifChanged) : .never
+        let news = try store.news(
+            of: id, NewsRequest(head: head, bytesMax: tail?.bytesMax ?? 0, stateWish: wish))
+        try checkContinuation(news.continues)
+        if news.head.isSame(as: head), !isUncertain { return keep(news.head) }
+        try takeIn(news.head, news.entries, news.state)
+        return try renewProgress()
     }
 
     /// - Parameter continues: whether the log goes on from the head that the node knows; nil if no entry is left that
@@ -185,38 +175,5 @@ extension FileView {
     /// Refuses to answer for another head than the one that the caller knows.
     func requireHead(_ head: FileHead, of file: SyncedFileID) throws(HistoryError) {
         guard try self.head().isSame(as: head) else { throw .conflict(of: file, "the log") }
-    }
-
-    /// True if the log goes on from a head; nil if no entry is left that tells.
-    fileprivate func continues(_ head: FileHead, at now: FileHead) throws(HistoryError) -> Bool? {
-        guard head.version <= now.version, head.bounds <= now.bounds else { return false }
-        if head.version < now.baseVersion { return nil }
-        if head.version == now.version { return head.versionSalt == now.versionSalt }
-        if head.version == now.baseVersion { return head.versionSalt == now.baseSalt }
-        return try salt(of: head.version) == head.versionSalt
-    }
-}
-
-extension LogTail {
-    /// The entries after the end of the tail, which others have written; none if they are too many to be kept.
-    fileprivate func missing(before now: FileHead, in view: any FileView) throws(HistoryError) -> [LogEntry] {
-        var entries: [LogEntry] = [], found: ArraySlice<LogEntry> = [], version = head.version
-        guard now.bounds == head.bounds, now.cumulativeSize - head.cumulativeSize <= UInt64(bytesMax),
-            now.version.rawValue - version.rawValue <= UInt64(bytesMax / Self.entryBytes)
-        else { return [] }
-        // Two queries, whatever their number; those of empty entries come on top.
-        if now.version > version + 2 {
-            let range = VersionRange(after: version, through: now.version)
-            found = try view.entries(in: range, excludingOrigin: nil, byteBudget: .max)[...]
-        }
-        while version < now.version {
-            version += 1
-            if found.first?.version == version, let entry = found.popFirst() {
-                entries.append(entry)
-            } else {
-                entries.append(try view.requiredEntry(version))
-            }
-        }
-        return entries
     }
 }

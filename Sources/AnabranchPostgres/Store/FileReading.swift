@@ -44,6 +44,14 @@ final class FileReading {
         return Array(rows.dropFirst())
     }
 
+    /// Reads the row of the file anew, and carries out queries that do not depend on it, in one round trip.
+    func renew(with steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
+        let rows = try transaction.run([recordStep] + steps)
+        isCertain = true
+        try take(rows[0])
+        return Array(rows.dropFirst())
+    }
+
     /// The head, which agrees with the newest rows.
     func checkedHead() throws(HistoryError) -> FileHead {
         if found == nil, !isCertain || opened != nil {

@@ -123,6 +123,30 @@ extension PostgresFile {
         return entries
     }
 
+    /// Reads the newest row of the file and the entries after a version, all in one round trip.
+    /// - Returns: the salt of the version, nil if its entry has no row; and the entries after it that have rows, as long
+    ///   as they are not too many and their sizes fit together.
+    func newest(
+        after version: ServerVersion, countMax: Int, byteBudget: Int
+    ) throws(HistoryError) -> (salt: Salt?, entries: [LogEntry]) {
+        let found = try reading.renew(with: [
+            step("SELECT salt FROM log_entry WHERE file = $1 AND version = $2", [.sought(version)]),
+            step(
+                """
+                SELECT \(Self.entryColumns), before FROM (
+                    SELECT *, lag(checksum) OVER newest AS before, sum(
+                        CASE version WHEN $2 THEN 0 ELSE octet_length(changeset) + coalesce(octet_length(section), 0) END
+                    ) OVER newest AS read
+                    FROM (
+                        SELECT * FROM log_entry WHERE file = $1 AND version >= $2 ORDER BY version LIMIT $3
+                    ) AS piece WINDOW newest AS (ORDER BY version)
+                ) AS piece WHERE version > $2 AND read <= $4 ORDER BY version
+                """, [.sought(version), .number(Int64(clamping: countMax) + 1), .number(Int64(clamping: byteBudget))]),
+        ])
+        let salt: Salt? = found[0].count > 0 ? try found[0].number(0, 0) : nil
+        return (salt, try found[1].map { row throws(HistoryError) in try entry(found[1], row) })
+    }
+
     func versions(
         in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {

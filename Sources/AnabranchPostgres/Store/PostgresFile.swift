@@ -22,7 +22,7 @@ struct PostgresFile {
         try reading.run([step(sql, parameters)])[0]
     }
 
-    private func step(_ sql: String, _ parameters: [PostgresValue]) -> PostgresStep {
+    func step(_ sql: String, _ parameters: [PostgresValue]) -> PostgresStep {
         PostgresStep(sql, [.number(id.number)] + parameters)
     }
 

@@ -212,7 +212,10 @@ extension PostgresStore: HistoryStore {
     }
 
     public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        let rows = try stateRows(of: file)
+        try state(over: try stateRows(of: file))
+    }
+
+    func state(over rows: StateRows) throws(HistoryError) -> ObjectGraph {
         do throws(ApplyError) { return try ObjectGraph(rows: rows) } catch {
             throw HistoryError(readingStateFailed: error)
         }

@@ -131,7 +131,7 @@ extension ArraySlice {
 
 /// A store whose commits are made by committers while the caller waits. So these flush everything, even rare commits
 /// that are not worth a turn of their own.
-struct CommittedStore: ViewStore {
+struct CommittedStore: ViewStore, NewsStore {
     let base: any HistoryStore
     let committers: Committers
 
@@ -179,6 +179,10 @@ struct CommittedStore: ViewStore {
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try base.read(file, body)
+    }
+
+    func readNews(of file: SyncedFileID, _ request: NewsRequest) throws(HistoryError) -> FileNews {
+        try base.news(of: file, request)
     }
 
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph { try base.state(of: file) }

@@ -15,7 +15,7 @@ public struct RowAddress: Hashable, Sendable {
         self.part = part
     }
 
-    static let schema = RowAddress(classID: ClassID(0), key: [])
+    package static let schema = RowAddress(classID: ClassID(0), key: [])
 
     init(_ object: ObjectReference) { self.init(classID: object.classID, key: object.key.rowKey) }
 
