@@ -2,7 +2,7 @@ import AnabranchTesting
 import Foundation
 import Synchronization
 
-/// One run: a server, and replicas in processes of their own.
+/// One run: a server, or several over one store, and replicas in processes of their own.
 final class Torture: Sendable {
     /// The longest life of a server before it is killed, in milliseconds.
     private static let serverLifeMax = 4_000
@@ -19,7 +19,7 @@ final class Torture: Sendable {
     private let isFlexible: Bool
     /// The life of a replica before it is killed, in milliseconds.
     private let life: Int
-    private let serve: String
+    private let servers: [TortureServer]
     private let directory: URL
     private let killed = Mutex((servers: 0, clients: 0, stops: 0))
 
@@ -27,28 +27,31 @@ final class Torture: Sendable {
     ///   - seconds: the duration of the run.
     ///   - cycles: the number of killed processes after which it ends earlier; nil if it does not.
     ///   - life: the life of a replica before it is killed, in milliseconds.
+    ///   - servers: a replica comes to another one in each of its lives.
     init(
-        _ seed: UInt64, clients: Int, seconds: Int, cycles: Int? = nil, isFlexible: Bool, life: Int, serve: String,
-        in directory: URL
+        _ seed: UInt64, clients: Int, seconds: Int, cycles: Int? = nil, isFlexible: Bool, life: Int,
+        servers: [TortureServer], in directory: URL
     ) {
         (self.seed, self.clients, self.seconds, self.cycles, self.life) = (seed, clients, seconds, cycles, life)
-        (self.isFlexible, self.serve, self.directory) = (isFlexible, serve, directory)
+        (self.isFlexible, self.servers, self.directory) = (isFlexible, servers, directory)
     }
 
     /// - Returns: a summary, for people.
     /// - Throws: `DrillFailure` if something was lost, or took effect twice.
     func run() async throws -> String {
-        let server = TortureServer(serve, in: directory)
-        defer { server.kill() }
-        let url = try await server.start()
+        defer { for server in servers { server.kill() } }
+        var urls: [String] = []
+        for server in servers { urls.append(try await server.start()) }
         let end = ContinuousClock.now + .seconds(seconds)
         let ledgers = try await withThrowingTaskGroup(of: [(Int, Set<Int>)].self) { group in
-            group.addTask {
-                try await self.killServers(server, until: end)
-                return []
+            for (number, server) in servers.enumerated() {
+                group.addTask {
+                    try await self.kill(server, number, until: end)
+                    return []
+                }
             }
             for client in 0..<clients {
-                group.addTask { [(client, try await self.live(client, url: url, until: end))] }
+                group.addTask { [urls] in [(client, try await self.live(client, urls, until: end))] }
             }
             return try await group.reduce(into: []) { $0 += $1 }
         }
@@ -56,7 +59,9 @@ final class Torture: Sendable {
         var reports: [TortureReport] = []
         for round in 0..<2 {
             reports = []
-            for client in 0..<clients { reports.append(try await rest(client, url: url, round)) }
+            for client in 0..<clients {
+                reports.append(try await rest(client, url: urls[(client + round) % urls.count], round))
+            }
         }
         try check(reports, Dictionary(uniqueKeysWithValues: ledgers))
         let count = killed.withLock { $0 }
@@ -79,8 +84,8 @@ final class Torture: Sendable {
 
     // MARK: Life
 
-    private func killServers(_ server: TortureServer, until end: ContinuousClock.Instant) async throws {
-        var random = SeededRandom(scrambling: ~seed)
+    private func kill(_ server: TortureServer, _ number: Int, until end: ContinuousClock.Instant) async throws {
+        var random = SeededRandom(scrambling: ~seed &+ UInt64(number))
         while true {
             try await wait(.milliseconds(1_000 + random.below(Self.serverLifeMax)), until: end)
             guard !isOver(end) else { return }
@@ -101,12 +106,13 @@ final class Torture: Sendable {
     /// Has a client live again and again until the end.
     /// - Returns: the numbers of the transactions that it has committed.
     private func live(
-        _ client: Int, url: String, until end: ContinuousClock.Instant
+        _ client: Int, _ urls: [String], until end: ContinuousClock.Instant
     ) async throws -> Set<Int> {
         var random = SeededRandom(scrambling: seed &+ UInt64(client) &* 7919)
         var written: Set<Int> = [], life = 0
         while !isOver(end) {
             life += 1
+            let url = urls.count == 1 ? urls[0] : random.pick(urls)
             // The last write may not have been reported, so its number is not used again.
             let process = process(client, seed: random.next(), first: life * 100_000, milliseconds: 600_000, url)
             let lines = try process.start()

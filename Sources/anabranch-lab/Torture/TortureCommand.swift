@@ -16,12 +16,16 @@ struct TortureCommand: AsyncParsableCommand {
             that a replica has committed must be in it; and a counter that every transaction adds one to must be as \
             high as there are transactions. There is a run with a partition and one with subscriptions.
 
+            With --store, --nodes servers share that database (Spec/Nodes.md); each is killed and stopped by itself, \
+            and a replica comes to any of them in each of its lives.
+
             The seed determines what is written and how long processes live; when the system does what is different \
             each time. The exit status is 1 if a run fails, and its files stay.
 
             EXAMPLE
               anabranch-lab torture --clients 8 --seconds 60 --seed 1
               anabranch-lab torture --clients 8 --cycles 500 --seed 1
+              anabranch-lab torture --store postgres://anabranch@db.example.com/torture --nodes 3 --cycles 500
             """)
 
     enum Mode: String, CaseIterable, ExpressibleByArgument { case partition, flexible, both }
@@ -46,7 +50,16 @@ struct TortureCommand: AsyncParsableCommand {
     @Option(help: "How they sync.")
     var mode = Mode.both
 
+    @Option(help: ArgumentHelp("The PostgreSQL database that all servers share.", valueName: "postgres-url"))
+    var store: String?
+
+    @Option(help: "With --store: how many servers there are.")
+    var nodes = 1
+
     func validate() throws {
+        guard nodes == 1 || store != nil, (1...64).contains(nodes) else {
+            throw ValidationError("--nodes is 1 to 64, and more than 1 only with --store.")
+        }
         guard clients > 0, seconds ?? 1 > 0, cycles ?? 1 > 0, life > 0 else {
             throw ValidationError("--clients, --seconds, --cycles and --life must be 1 or more.")
         }
@@ -61,10 +74,10 @@ struct TortureCommand: AsyncParsableCommand {
         var passed = 0, failed = 0
         for mode in modes {
             let place = directory.appendingPathComponent(mode.rawValue)
-            try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+            let servers = try (0..<nodes).map { try server($0, serve, in: place) }
             let torture = Torture(
                 seed, clients: clients, seconds: seconds ?? (cycles == nil ? 60 : Int(Int32.max)), cycles: cycles,
-                isFlexible: mode == .flexible, life: life, serve: serve, in: place)
+                isFlexible: mode == .flexible, life: life, servers: servers, in: place)
             do {
                 print("\(mode.rawValue): \(try await torture.run())")
                 passed += 1
@@ -75,12 +88,19 @@ struct TortureCommand: AsyncParsableCommand {
                 print("FAILED, \(mode.rawValue): \(error)")
                 print(
                     "repeat: anabranch-lab torture --clients \(clients)\(length) --seed \(seed) "
-                        + "--life \(life) --mode \(mode.rawValue) --serve \(serve)")
+                        + "--life \(life) --mode \(mode.rawValue) --serve \(serve)"
+                        + (store.map { " --nodes \(nodes) --store '\($0)'" } ?? ""))
                 print("what it left: \(place.path)")
             }
         }
         if failed == 0 { try? FileManager.default.removeItem(at: directory) }
         print("\(passed) passed, \(failed) failed")
         if failed > 0 { throw ExitCode.failure }
+    }
+
+    private func server(_ number: Int, _ serve: String, in place: URL) throws -> TortureServer {
+        let folder = nodes == 1 ? place : place.appendingPathComponent("server-\(number)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        return TortureServer(serve, store.map { ["--store", $0, "--shared"] } ?? [], in: folder)
     }
 }
