@@ -24,7 +24,9 @@ package enum CommandNames {
                 if command.configuration.defaultSubcommand != nil { break }
                 let group = ([root._commandName] + names).joined(separator: " ")
                 let known = subcommands.map { $0._commandName }
-                throw Mistake(description: "\(group): \(KnownWords.unknown("command", word, of: known))")
+                let elsewhere = calls(of: word, in: command)
+                throw Mistake(
+                    description: "\(group): \(KnownWords.unknown("command", word, of: known, elsewhere: elsewhere))")
             }
             command = found
             names.append(word)
@@ -43,6 +45,14 @@ package enum CommandNames {
             } else {
                 joined.append(word)
             }
+        }
+    }
+
+    /// The calls of all commands of a name below a group, as `admin users` for `users`.
+    private static func calls(of name: String, in group: any ParsableCommand.Type) -> [String] {
+        commands(of: group).filter { $0.configuration.shouldDisplay }.flatMap { command in
+            (command._commandName == name ? [name] : [])
+                + calls(of: name, in: command).map { "\(command._commandName) \($0)" }
         }
     }
 

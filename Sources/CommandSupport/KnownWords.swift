@@ -1,8 +1,12 @@
 /// Messages about words that are not among the known ones.
 package enum KnownWords {
     /// Names the word that was given, the one that was probably meant, and all known words.
-    package static func unknown(_ kind: String, _ word: String, of known: [String]) -> String {
-        let hint = nearest(to: word, in: known).map { "did you mean '\($0)'? " } ?? ""
+    /// - Parameter elsewhere: what the word could mean if it is in the wrong place; it counts more than a misspelling.
+    package static func unknown(
+        _ kind: String, _ word: String, of known: [String], elsewhere: [String] = []
+    ) -> String {
+        let meant = elsewhere.isEmpty ? nearest(to: word, in: known).map { [$0] } ?? [] : elsewhere
+        let hint = meant.isEmpty ? "" : "did you mean \(meant.map { "'\($0)'" }.joined(separator: " or "))? "
         return "there is no \(kind) '\(word)'; \(hint)allowed: \(known.joined(separator: ", "))"
     }
 

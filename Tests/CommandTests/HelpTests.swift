@@ -61,6 +61,9 @@ import Testing
         #expect(
             try Self.run(["admin", "sesions"]).complaint.contains("anabranch admin: there is no command 'sesions'"))
         #expect(try Self.run(["admin", "sesions"]).complaint.contains("did you mean 'sessions'?"))
+        // In another place there is one of that name.
+        #expect(try Self.run(["users", "add"]).complaint.contains("'users'; did you mean 'admin users'? allowed: "))
+        #expect(try Self.run(["query"]).complaint.contains("'query'; did you mean 'client query'? allowed: "))
         #expect(!(try Self.run(["frobnicate"]).complaint.contains("did you mean")))
         let lab = try Self.run(["bnech", "merge"], of: "anabranch-lab")
         #expect(lab.status == 64)
@@ -88,7 +91,7 @@ import Testing
         (["admin", "users", "help", "add"], ["help", "admin", "users", "add"]),
         (["help", "admin"], ["help", "admin"]), (["admin", "clients", "help"], ["admin", "clients", "help"]),
     ])
-    func helpMayStandBehindTheGroup(_ arguments: [String], _ meant: [String]) throws {
+    func helpMayFollowTheGroup(_ arguments: [String], _ meant: [String]) throws {
         #expect(try CommandNames.checked(arguments, in: Anabranch.self) == meant)
     }
 
