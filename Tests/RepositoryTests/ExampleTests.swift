@@ -26,6 +26,14 @@ import Testing
         }
     }
 
+    /// The page about a client begins with the manifest of an example.
+    @Test func aPageShowsTheManifestOfAnExample() throws {
+        let page = try TextFile("Sources/AnabranchClient/AnabranchClient.docc/SyncATaskList.md").text
+        let manifest = try TextFile("Examples/Tasks/Package.swift").text
+            .replacing(#"path: "../..""#, with: #"path: "../anabranch""#)
+        #expect(page.contains("``` swift\n\(manifest)\n```\n"))
+    }
+
     /// The names of what each target depends on, be it a target or a product.
     private static func targets(of manifest: String) -> [String: Set<String>] {
         var targets: [String: Set<String>] = [:]

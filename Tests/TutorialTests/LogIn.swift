@@ -18,21 +18,7 @@ import Testing
         let folder = files.temporaryDirectory.appendingPathComponent("log-in-\(UUID().uuidString)").path
         try files.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? files.removeItem(atPath: folder) }
-        let accounts = InMemoryAccountStore(), now = { @Sendable in UInt64(Date().timeIntervalSince1970) }
-        let logger = Logger(label: "log-in", factory: { _ in SwiftLogNoOpLogHandler() })
-        let keys = try await KeyFile(path: "\(folder)/keys", now: now(), logger: logger)
-        var services = AppServicesSettings()
-        services.apps["tasks"] = AppSettings(providers: [.anonymous, .emailPassword])
-        let apps = try await AppServices(
-            settings: services, accounts: accounts, keys: keys, logger: logger, unixSeconds: now)
-        var settings = ServerSettings(cores: 2)
-        settings.host = "127.0.0.1"
-        let authorizer = CallbackAuthorizer { principal, partition in
-            partition == PartitionValue.string("user=\(principal.user ?? "")").bytes ? .write : .none
-        }
-        let syncServer = SyncServer(
-            settings: settings, store: InMemoryStore(), authenticator: apps, routes: [HTTPRoute(to: apps)],
-            authorizer: authorizer, logger: logger)
+        let syncServer = try await makeServer(folder: folder)
         let run = Task { try await syncServer.run() }
         let server = "http://127.0.0.1:\(try await syncServer.listening().port ?? 0)"
 
@@ -76,6 +62,22 @@ import Testing
         let nextClient = SyncClient(SyncConfiguration(AppRoute(app, user: again.id)))
         try await nextClient.add(annsStore, partition: .string("user=\(again.id)"))
         try await annsStore.wait(for: .upload)
+
+        /// A server in the memory of the test; the key that signs tokens is a file in `folder`.
+        func makeServer(folder: String) async throws -> SyncServer {
+            let logger = Logger(label: "server") { _ in SwiftLogNoOpLogHandler() }
+            let now = { @Sendable in UInt64(Date().timeIntervalSince1970) }
+            let keys = try await KeyFile(path: "\(folder)/keys", now: now(), logger: logger)
+            var services = AppServicesSettings()
+            services.apps["tasks"] = AppSettings(providers: [.anonymous, .emailPassword])
+            let apps = try await AppServices(
+                settings: services, accounts: InMemoryAccountStore(), keys: keys, logger: logger, unixSeconds: now)
+            var settings = ServerSettings(cores: 2)
+            (settings.host, settings.port) = ("127.0.0.1", 0)
+            return SyncServer(
+                settings: settings, store: InMemoryStore(), authenticator: apps, routes: [HTTPRoute(to: apps)],
+                logger: logger)
+        }
         // End of the page
 
         let path = VirtualPath(app: "tasks", partition: .string("user=\(ann.id)"))
