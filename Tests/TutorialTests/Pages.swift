@@ -24,7 +24,7 @@ enum Pages {
         func show(_ notes: some Sequence<Note>) {}
         let store = try await SyncedStore("notes.store", Note.self)  // struct Note: SyncedObject
         try await store.write { tx in try tx.insert(Note(title: "Water the plants")) }
-        try await client.add(store, partition: "notes")
+        try await client.add(store, partition: "notes")  // a SyncClient: one connection, for one user
         for try await change in store.changes(of: Note.where { !$0.isDone }) { show(change.results) }
     }
 
