@@ -171,8 +171,7 @@ import Testing
         #expect(try code { _ = try fixture.file.identify(request) } == nil)
     }
 
-    /// What has left its set is told behind what stays in it: whoever has got a part of that has too much. Its original
-    /// goes on.
+    /// What has left its set is sent after what stays in it: a copy made in between has too much. Its original goes on.
     @Test(arguments: StoreKind.allCases) func aCopyFromTheMidstOfADownloadIsReset(kind: StoreKind) throws {
         var fixture = try Self.fixture(kind)
         fixture.file.leave(fixture.client.ident)

@@ -114,7 +114,7 @@ import Testing
             #expect(try Self.refusal(of: ahead, in: file) == .divergingHistories)
             try file.change(ident.ident) { $0.uploadCursor.clientVersion = 0 }
         }
-        // Behind it comes the log.
+        // After it comes the log.
         for version in [generation.version + 1, file.version] {
             #expect(try Self.refusal(of: Self.at(version, file, ident), in: file) == nil)
             #expect(

@@ -17,7 +17,7 @@ import Testing
         return file
     }
 
-    private static func note(_ clientVersion: UInt64, of ident: ClientFileID, in file: SyncedFile) throws -> Bool {
+    private static func record(_ clientVersion: UInt64, of ident: ClientFileID, in file: SyncedFile) throws -> Bool {
         let progress = UploadCursor(clientVersion: ClientVersion(clientVersion), serverVersion: file.version)
         return try file.recordProgress(Upload(progress: progress, lockedVersion: 1), from: ident, at: 77)
     }
@@ -31,13 +31,13 @@ import Testing
     func reports(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var file = try Self.file(in: test.store)
-        #expect(try Self.note(5, of: 3, in: file))
+        #expect(try Self.record(5, of: 3, in: file))
         #expect(try Self.reported(to: 3, by: file) == 0)
         try test.restart()
         file = try SyncedFile.open(in: test.store)
         #expect(try Self.reported(to: 3, by: file) == 0)
 
-        #expect(try Self.note(6, of: 3, in: file))
+        #expect(try Self.record(6, of: 3, in: file))
         try file.writeProgress()
         #expect(!file.hasUnwrittenProgress)
         #expect(try Self.reported(to: 3, by: file) == 6)
@@ -49,10 +49,10 @@ import Testing
     @Test("every commit takes the progress of a few clients along, and that of many when it is due")
     func carried() throws {
         let file = try Self.file(in: InMemoryStore(), clients: 100)
-        #expect(try Self.note(5, of: 3, in: file))
+        #expect(try Self.record(5, of: 3, in: file))
         try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)], from: 3, base: 1), from: 2)
         #expect(try Self.reported(to: 3, by: file) == 5)
-        for ident in 3...101 as ClosedRange<UInt64> { #expect(try Self.note(7, of: ClientFileID(ident), in: file)) }
+        for ident in 3...101 as ClosedRange<UInt64> { #expect(try Self.record(7, of: ClientFileID(ident), in: file)) }
         try file.integrate(Upload([ChangesetWriter.setting(1, to: 3)], from: 8, base: 2), from: 3)
         #expect(try Self.reported(to: 3, by: file) == 8)
         #expect(try Self.reported(to: 4, by: file) == 0)
@@ -65,7 +65,7 @@ import Testing
     @Test("progress that is not stored counts for the next session and the next upload")
     func counts() throws {
         let file = try Self.file(in: InMemoryStore())
-        #expect(try Self.note(5, of: 3, in: file))
+        #expect(try Self.record(5, of: 3, in: file))
         let client = try #require(try file.clientFile(3))
         let session = try file.identify(
             IdentRequest(
@@ -83,12 +83,12 @@ import Testing
     func order() throws {
         let file = try Self.file(in: InMemoryStore())
         try file.enqueue(Upload([ChangesetWriter.setting(1, to: 2)], from: 1, base: 1), from: 3)
-        #expect(try !Self.note(5, of: 3, in: file))
+        #expect(try !Self.record(5, of: 3, in: file))
         _ = try file.integrate(at: 1)
-        #expect(try Self.note(5, of: 3, in: file))
-        #expect(try !Self.note(5, of: 9, in: file))
+        #expect(try Self.record(5, of: 3, in: file))
+        #expect(try !Self.record(5, of: 9, in: file))
         try file.expire(3)
-        #expect(try !Self.note(6, of: 3, in: file))
+        #expect(try !Self.record(6, of: 3, in: file))
         #expect(!file.hasUnwrittenProgress)
         #expect(try file.clientFile(3)?.isExpired == true)
     }
@@ -97,7 +97,7 @@ import Testing
     func failedCommit() throws {
         let store = ForgetfulStore()
         let file = try Self.file(in: store)
-        #expect(try Self.note(5, of: 3, in: file))
+        #expect(try Self.record(5, of: 3, in: file))
         store.isForgetful.withLock { $0 = true }
         #expect(throws: HistoryError.self) { try file.writeProgress() }
         store.isForgetful.withLock { $0 = false }

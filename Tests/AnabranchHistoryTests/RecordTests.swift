@@ -39,18 +39,18 @@ import Testing
         func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
             if fails.withLock({ $0 }) { throw HistoryError(.storeFailed, "planned") }
             let place = Self.entry(step.entry.version)
-            if try records.value(at: place) != nil { note("entry \(step.entry.version) came twice") }
+            if try records.value(at: place) != nil { report("entry \(step.entry.version) came twice") }
             records.set(step.author ?? [], at: place)
             for object in try step.touched().objects where object.className.elementsEqual("T".utf8) {
                 let place = Self.object(object.key), before = try Self.text(of: object.key, in: step.before)
                 if try records.value(at: place) != before {
-                    note("\(object.key) was another before \(step.entry.version)")
+                    report("\(object.key) was another before \(step.entry.version)")
                 }
                 records.set(try Self.text(of: object.key, in: step.after), at: place)
             }
         }
 
-        private func note(_ violation: String) { violations.withLock { $0.append(violation) } }
+        private func report(_ violation: String) { violations.withLock { $0.append(violation) } }
     }
 
     /// F1 and F2: every change of an object comes once, in the order of the log, and the after of one is the before of

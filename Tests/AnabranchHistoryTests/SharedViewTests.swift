@@ -309,7 +309,7 @@ import Testing
         #expect(try first.file.queries(of: others[0].client.ident)?["Note"]?.utf8.count == 100_000 + 11)
     }
 
-    /// Its upload is behind those of clients that are up to date.
+    /// Its upload comes after those of clients that are up to date.
     @Test(arguments: StoreKind.allCases) func whoIsBehindWaitsForTheOthers(_ kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
         try first.create(1)

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct HostileMessageTests {
     private static let uri = DeviceRig.notes
 
-    private static func note(_ text: String) -> PropertyList {
+    private static func record(_ text: String) -> PropertyList {
         ["entity": "note", "fields": ["text": .string(text)]]
     }
 
@@ -26,7 +26,7 @@ import Testing
             self.rig = rig
             device = Talker(rig)
             let records: PropertyListDictionary = [
-                "note/a": HostileMessageTests.note("one"), "L1": HostileMessageTests.note("two"),
+                "note/a": HostileMessageTests.record("one"), "L1": HostileMessageTests.record("two"),
             ]
             anchor = try #require(
                 try await device.slow(HostileMessageTests.uri, "1", records).anchor(HostileMessageTests.uri))
@@ -185,10 +185,10 @@ import Testing
             let answer = try await device.slow(Self.uri, "1", items)
             #expect(answer.header.failure?.knownCode == .limitExceeded && answer.body.isEmpty)
             // The name has not been heard of.
-            let slow = try await device.slow(Self.uri, "1", ["note/a": Self.note("one")])
+            let slow = try await device.slow(Self.uri, "1", ["note/a": Self.record("one")])
             #expect(slow.codes(3) == [.ok])
             var other = Talker(rig, "other")
-            #expect(try await other.slow(Self.uri, "1").pushed(Self.uri) == ["note/a": Self.note("one")])
+            #expect(try await other.slow(Self.uri, "1").pushed(Self.uri) == ["note/a": Self.record("one")])
         }
     }
 

@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct SessionTests {
     private static let uri = DeviceRig.notes
 
-    private static func note(_ text: String) -> PropertyList {
+    private static func record(_ text: String) -> PropertyList {
         ["entity": "note", "fields": ["text": .string(text)]]
     }
 
@@ -21,13 +21,13 @@ import Testing
             // A device without anchors has to begin slowly, and may do so in the same session.
             let refused = try await device.send(
                 Talker.info, .start(uri: Self.uri, .with(.fast, next: "1")),
-                .changes(uri: Self.uri, Changes(.records, ["note/a": Self.note("one")])))
+                .changes(uri: Self.uri, Changes(.records, ["note/a": Self.record("one")])))
             #expect(refused.codes(1) == [.ok] && refused.codes(2) == [.negotiationFailed])
             #expect(refused.codes(3) == [.commandNotProcessed] && !refused.header.isFinal)
             #expect(refused.response(2)?.params["anchors"]?["mode"] == "slow")
             let slow = try await device.send(
                 .start(uri: Self.uri, .with(.slow, next: "2")),
-                .changes(uri: Self.uri, Changes(.records, ["note/a": Self.note("one")])))
+                .changes(uri: Self.uri, Changes(.records, ["note/a": Self.record("one")])))
             #expect(slow.codes(4) == [.ok] && slow.codes(5) == [.ok] && slow.header.isFinal)
             let anchor = try #require(slow.anchor(Self.uri))
             // Fast from there, in one round trip.
@@ -114,7 +114,7 @@ import Testing
             var device = Talker(rig)
             let first = try await device.send([
                 device.item(Talker.info), device.item(.start(uri: Self.uri, .with(.slow, next: "1"))),
-                device.item(.changes(uri: Self.uri, Changes(.records, ["note/a": Self.note("one")])), hasMore: true),
+                device.item(.changes(uri: Self.uri, Changes(.records, ["note/a": Self.record("one")])), hasMore: true),
             ])
             #expect(first.codes(3) == [.notCompleted] && !first.header.isFinal)
             let second = try await device.send(
@@ -129,7 +129,7 @@ import Testing
         try await DeviceRig.run { rig in
             var device = Talker(rig)
             func part(_ key: String, more: Bool) -> MessageItem {
-                Command.changes(uri: Self.uri, Changes(.records, [key: Self.note(key)])).item(2, hasMore: more)
+                Command.changes(uri: Self.uri, Changes(.records, [key: Self.record(key)])).item(2, hasMore: more)
             }
             let first = try await device.send([
                 device.item(.start(uri: Self.uri, .with(.slow, next: "1"))), part("note/a", more: true),
@@ -196,7 +196,7 @@ import Testing
     @Test func aRepeatedMessageHasTheSameAnswer() async throws {
         try await DeviceRig.run { rig in
             var device = Talker(rig)
-            let answer = try await device.slow(Self.uri, "1", ["note/a": Self.note("one"), "L1": Self.note("two")])
+            let answer = try await device.slow(Self.uri, "1", ["note/a": Self.record("one"), "L1": Self.record("two")])
             #expect(answer.header.isFinal)
             let message = device.last
             #expect(try await device.post(message) == answer)
@@ -277,7 +277,7 @@ import Testing
             _ = try await device.send(Talker.info, .start(uri: Self.uri, .with(.slow, next: "1")))
             func changes(_ id: String, textBytes: Int, hasMore: Bool) -> MessageItem {
                 let text = String(repeating: "x", count: textBytes)
-                let changes = Changes(.records, ["note/\(id)": Self.note(text)])
+                let changes = Changes(.records, ["note/\(id)": Self.record(text)])
                 return device.item(.changes(uri: Self.uri, changes), hasMore: hasMore)
             }
             _ = try await device.send([changes("a", textBytes: 150_000, hasMore: true)])

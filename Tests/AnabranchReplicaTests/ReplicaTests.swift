@@ -102,7 +102,7 @@ import Testing
         try server.download(&one)
         #expect(one.isAcknowledged)
         #expect(one.progress.upload.clientVersion == 4)
-        // Behind its own uploads the log has something of another client: that has seen all of them.
+        // After its own uploads the log has something of another client, which has seen all of them.
         try server.download(&two)
         try two.write(at: 2) { try Self.put(4, in: $0) }
         try server.upload(&two)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchReplica
 
-/// Client resets while subscription sets wait: what was written for a set reaches the server behind the QUERY for it
+/// Client resets while subscription sets wait: what was written for a set reaches the server after the QUERY for it
 /// (`Spec/Replica.md`, section 4).
 @Suite struct SubscriptionRecoveryTests {
     private static let classes = ["A", "B", "C"]

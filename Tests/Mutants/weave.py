@@ -1,4 +1,4 @@
-"""Writes all mutants of mutants.txt into a copy of the merge's sources, each behind the number of the active one.
+"""Writes all mutants of mutants.txt into a copy of the merge's sources, each guarded by the number of the active one.
 
 usage: weave.py mutants.txt FOLDER     prints the mutants in order, a line each"""
 

@@ -52,22 +52,31 @@ import Testing
 
     /// Whatever comes later comes after something. It is behind a proxy, or late.
     @Test func behindIsAPlaceOrADelay() throws {
-        let late = /(?:left|is|be|far|further|seconds|cursor) behind|(?:leaves?|left) .*behind|wait(?:ed)? behind/
-        let place = /(?:answers|door|login) behind|behind (?:a proxy|a URL|any socket)/
-        let files =
-            try Repository.files(in: "Sources") + Repository.files(in: "Spec", "Sources", suffix: ".md")
-            + ["README.md", "CHANGELOG.md"].map { try TextFile($0) }
-        let places = files.places { line in
-            guard line.contains(/\bbehind\b/), !line.contains(late), !line.contains(place) else { return nil }
+        let late =
+            /(?:left|is|was|are|be|stays?|far|further|seconds|cursor|waite?d?) behind|(?:leaves?|left) .*behind/
+        let place = /(?:answers|door|login|server|file) behind|[Bb]ehind (?:a proxy|a URL|any socket|the back)|"Behind"/
+        let rule = { (line: String) -> String? in
+            guard line.contains("ehind"), line.contains(/\b[Bb]ehind\b/) else { return nil }
+            guard !line.contains(late), !line.contains(place) else { return nil }
             return "say after, below or following"
         }
+        let files =
+            try Repository.files(in: "Sources") + Repository.files(in: "Spec", "Sources", suffix: ".md")
+            + Repository.files(in: "Sources", suffix: ".js")
+            + ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map { try TextFile($0) }
+        // Names in tests say what they like; their comments are read.
+        let tests = try Repository.files(in: "Tests").places { line in
+            line.contains(/^\s*\/\//) ? rule(line) : nil
+        }
+        let places = files.places(rule) + tests
         #expect(places.isEmpty, "\(places.listed)")
     }
 
     /// Something is recorded, counted, marked, logged or reported.
     @Test func verbsSayWhatIsDone() throws {
-        let places = try Repository.files(in: "Sources").places { line in
-            line.contains("func note") ? "say what is done: record, count, mark, log, report" : nil
+        let verb = /func not[e]\b/
+        let places = try Repository.files(in: "Sources", "Tests", "Examples").places { line in
+            line.contains(verb) ? "say what is done: record, count, mark, log, report" : nil
         }
         #expect(places.isEmpty, "\(places.listed)")
     }

@@ -22,7 +22,7 @@ export function diagram(classes, path, at) {
     h("figcaption", { class: "muted" }, "A line leads from a property to the class it links to; it is dashed where objects are embedded.", others > 0 && ` ${others} ${others === 1 ? "class has" : "classes have"} no links.`));
 }
 
-/** A box for each class: in the column behind those that link to it, near what it is linked with. */
+/** A box for each class: in the column after those that link to it, near what it is linked with. */
 function place(names, edges) {
   const links = new Map(names.map((name) => [name, edges.filter((edge) => edge.from === name)])), rank = new Map(), open = new Set();
   // The longest way from a class to the end; links back into the way that led there do not count.

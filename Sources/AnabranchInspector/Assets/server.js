@@ -1,4 +1,4 @@
-// Requests. Each page has a twin with .json behind its path; everything that is shown comes from there.
+// Requests. Each page has a twin with .json after its path; everything that is shown comes from there.
 
 import { link, notify } from "./dom.js";
 

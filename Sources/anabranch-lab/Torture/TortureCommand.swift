@@ -11,7 +11,7 @@ struct TortureCommand: AsyncParsableCommand {
         discussion: """
             Starts `anabranch serve --dev` and --clients processes, each with a replica that writes at random and now \
             and then has no connection. Server and replicas get SIGKILL at random moments, some after a SIGSTOP of up \
-            to 1.5 s, and begin again on what they have on their disks. Behind --seconds, or when --cycles processes \
+            to 1.5 s, and begin again on what they have on their disks. After --seconds, or when --cycles processes \
             have been killed, all come to rest. Then all replicas must have one state; everything \
             that a replica has committed must be in it; and a counter that every transaction adds one to must be as \
             high as there are transactions. There is a run with a partition and one with subscriptions.

@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    /// A head that lies about what is behind it.
+    /// A head that lies about what follows it.
     @Test func sizesThatAreNotThoseOfTheBodyAreRefusedBeforeAnythingIsInflated() {
         let body = [UInt8](repeating: 0x78, count: 4_096)
         for (flag, announced, compressed) in [

@@ -15,7 +15,7 @@ import Testing
 
         """
 
-    private func note(_ key: Int, _ fields: String) -> String { "[\"Note\",{\"int\":\"\(key)\"},\(fields)]\n" }
+    private func row(_ key: Int, _ fields: String) -> String { "[\"Note\",{\"int\":\"\(key)\"},\(fields)]\n" }
 
     private func refused(_ response: AppServicesRig.Response) -> [String] {
         (response.json?["refused"]?.array ?? []).map { refusal in
@@ -26,8 +26,8 @@ import Testing
     @Test func aConnectedClientSeesItOnceAndTheRestOfALinkLater() async throws {
         try await withServerAndOperator { rig, client async throws in
             let lines =
-                Self.classes + note(1, #"{"title":"a","next":{"link":["Note",{"int":"2"}]}}"#)
-                + note(2, #"{"title":"b"}"#)
+                Self.classes + row(1, #"{"title":"a","next":{"link":["Note",{"int":"2"}]}}"#)
+                + row(2, #"{"title":"b"}"#)
             let first = try await rig.admin("POST", Self.path, lines)
             #expect(first.json?["written"] == 2 && first.json?["unchanged"] == 0 && first.json?["refused"] == [])
             // The classes, and the objects.
@@ -57,10 +57,10 @@ import Testing
     @Test func aLineWithAMistakeIsNamedAndTheOthersAreWritten() async throws {
         try await withServerAndOperator { rig, _ async throws in
             let lines =
-                Self.classes + note(1, #"{"title":"a"}"#) + "{\n" + note(2, #"{"titel":"b"}"#)
+                Self.classes + row(1, #"{"title":"a"}"#) + "{\n" + row(2, #"{"titel":"b"}"#)
                 // The value is one, but not for this field: that is known when it is written.
-                + note(3, #"{"title":{"int":"5"}}"#) + note(4, #"{"title":"d"}"#) + note(5, #"{"title":null}"#)
-                + note(6, #"{"title":"f"}"#)
+                + row(3, #"{"title":{"int":"5"}}"#) + row(4, #"{"title":"d"}"#) + row(5, #"{"title":null}"#)
+                + row(6, #"{"title":"f"}"#)
             let response = try await rig.admin("POST", Self.path, lines)
             #expect(response.status == 200 && response.json?["written"] == 3)
             let refused = refused(response)
@@ -74,7 +74,7 @@ import Testing
     @Test func changesOfADeviceAreRefused() async throws {
         try await withServerAndOperator { rig, _ async throws in
             let change = #"{"change":"a","changeset":"","time":1,"version":1}"# + "\n"
-            let response = try await rig.admin("POST", Self.path, Self.classes + note(1, #"{"title":"a"}"#) + change)
+            let response = try await rig.admin("POST", Self.path, Self.classes + row(1, #"{"title":"a"}"#) + change)
             #expect(response.status == 400)
             #expect(try await rig.admin("GET", "/v1/classes?path=%2F%22notes%22").json == ["classes": []])
         }
@@ -82,9 +82,9 @@ import Testing
 
     @Test func ifAskedItEndsAtTheFirstMistake() async throws {
         try await withServerAndOperator { rig, _ async throws in
-            let first = note(1, #"{"title":"a"}"#), last = note(3, #"{"title":"c"}"#)
+            let first = row(1, #"{"title":"a"}"#), last = row(3, #"{"title":"c"}"#)
             for (mistake, field) in [(#"{"titel":"b"}"#, "titel"), (#"{"title":{"int":"5"}}"#, "title")] {
-                let lines = Self.classes + first + note(2, mistake) + last
+                let lines = Self.classes + first + row(2, mistake) + last
                 let response = try await rig.admin("POST", Self.path + "&strict=true", lines)
                 #expect((response.json?["written"]?.integer ?? 0) + (response.json?["unchanged"]?.integer ?? 0) == 1)
                 #expect(refused(response).map { $0.prefix { $0 != ":" } } == ["4 \(field)"])
@@ -103,8 +103,8 @@ import Testing
         ])
     func manyMistakes(count: Int, line: String) async throws {
         try await withServerAndOperator { rig, _ async throws in
-            let lines = Self.classes + note(1, #"{"title":"a"}"#) + String(repeating: line + "\n", count: count)
-            let response = try await rig.admin("POST", Self.path, lines + note(2, #"{"title":"b"}"#))
+            let lines = Self.classes + row(1, #"{"title":"a"}"#) + String(repeating: line + "\n", count: count)
+            let response = try await rig.admin("POST", Self.path, lines + row(2, #"{"title":"b"}"#))
             #expect(response.json?["written"] == 2)
             #expect(response.json?["refused_count"]?.integer == Int64(count))
             #expect((1...ImportOutcome.refusedMax).contains(refused(response).count))
@@ -136,7 +136,7 @@ import Testing
         try await withServerAndOperator { rig, _ async throws in
             #expect(try await rig.admin("POST", Self.path, Self.classes).status == 200)
             let other = Self.classes.replacing("\"title\",\"type\":\"string\"", with: "\"title\",\"type\":\"int\"")
-            let response = try await rig.admin("POST", Self.path, other + note(1, "{}"))
+            let response = try await rig.admin("POST", Self.path, other + row(1, "{}"))
             #expect(response.status == 409)
             #expect(response.json?["error"] == "the classes do not fit: Note.title: the column exists and is different")
             #expect(try await rig.admin("POST", Self.path, token: "wrong", Self.classes).status == 401)
@@ -147,7 +147,7 @@ import Testing
     @Test func manyLinesAreSeveralWrites() async throws {
         try await withServerAndOperator { rig, _ async throws in
             let text = String(repeating: "x", count: 1_000)
-            let lines = (1...1_000).map { note($0, $0 % 300 == 0 ? #"{"title":null}"# : "{\"title\":\"\(text)\"}") }
+            let lines = (1...1_000).map { row($0, $0 % 300 == 0 ? #"{"title":null}"# : "{\"title\":\"\(text)\"}") }
             let response = try await rig.admin("POST", Self.path, Self.classes + lines.joined())
             #expect(response.json?["written"] == 997)
             #expect(refused(response).map { $0.prefix { $0 != ":" } } == ["302 title", "602 title", "902 title"])
@@ -165,7 +165,7 @@ import Testing
         try await AppServicesRig.run { settings in
             settings.flexibleApps = ["pets"]
         } _: { rig async throws in
-            let lines = Self.classes + note(1, #"{"title":"a"}"#)
+            let lines = Self.classes + row(1, #"{"title":"a"}"#)
             #expect(try await rig.admin("POST", "/v1/import?path=pets", lines).json?["written"] == 1)
             #expect(try await rig.admin("POST", "/v1/import?path=pets", lines).json?["unchanged"] == 1)
             #expect(try await rig.admin("POST", "/v1/import?path=pets%2F%22a%22", lines).status == 400)
@@ -178,7 +178,7 @@ import Testing
 
     @Test func onlyTheOperatorCanSendMuch() async throws {
         try await withServerAndOperator { rig, _ async throws in
-            let long = Self.classes + note(1, "{\"title\":\"\(String(repeating: "a", count: 200_000))\"}")
+            let long = Self.classes + row(1, "{\"title\":\"\(String(repeating: "a", count: 200_000))\"}")
             #expect(try await rig.admin("POST", Self.path, long).json?["written"] == 1)
             #expect(try await rig.admin("POST", Self.path, token: nil, long).status == 413)
             #expect(try await rig.admin("POST", "/v1/users/add", long).status == 413)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Which address a client has behind a proxy.
+/// The address of a client behind a proxy.
 @Suite struct ProxyTests {
     // MARK: Whom a proxy names
 

@@ -57,7 +57,7 @@ import Testing
         var steps = ApplyTests.schema + [.createObject()]
         for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
         try store(changeset(steps), in: &rows)
-        func note(_ depth: (Property) -> RecordingDepth) throws -> (change: NotedChange, reads: Int) {
+        func record(_ depth: (Property) -> RecordingDepth) throws -> (change: NotedChange, reads: Int) {
             var graph = try ObjectGraph(rows: rows)
             let number = try #require(graph.classes.first?.property(named: Array("i".utf8)))
             let changes = try graph.apply(changeset(.update(.at("i"), .int(8))))
@@ -66,8 +66,8 @@ import Testing
             #expect(noted.first?.after?.value(of: number).isSame(as: .int(8)) == true)
             return (try #require(noted.first), rows.readCount)
         }
-        #expect(try note { .columns([$0.slot ?? -1]) }.reads == 0)
-        let whole = try note { _ in .whole }
+        #expect(try record { .columns([$0.slot ?? -1]) }.reads == 0)
+        let whole = try record { _ in .whole }
         #expect(whole.reads > 10)
         let list = try #require(ObjectGraph(rows: rows).classes.first?.property(named: Array("l".utf8)))
         guard case .list(let elements)? = whole.change.before?.value(of: list) else {

@@ -12,7 +12,7 @@ private let target: FuzzTarget = {
 /// libFuzzer calls it with each input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
-    // What is behind the end, or is used after its time, the address sanitizer finds.
+    // The address sanitizer finds reads beyond the end, and memory that is used after its time.
     if let problem = target.problem(of: Array(UnsafeBufferPointer(start: start, count: count))) {
         fatalError("\(target.rawValue): \(problem)")
     }
