@@ -26,12 +26,16 @@ import Testing
         }
     }
 
-    /// The page about a client begins with the manifest of an example.
-    @Test func aPageShowsTheManifestOfAnExample() throws {
-        let page = try TextFile("Sources/AnabranchClient/AnabranchClient.docc/SyncATaskList.md").text
-        let manifest = try TextFile("Examples/Tasks/Package.swift").text
-            .replacing(#"path: "../..""#, with: #"path: "../anabranch""#)
-        #expect(page.contains("``` swift\n\(manifest)\n```\n"))
+    /// The manifest of an app, and its view, are no part of the program of a page, but stand in an example.
+    @Test func thePageAboutAClientShowsItsExample() throws {
+        let page = try TextFile("Sources/AnabranchClient/AnabranchClient.docc/SyncATaskList.md")
+        let blocks = Self.blocks(of: page, from: "``` swift\n")
+        let files = try Repository.files(in: "Examples/Tasks")
+        #expect(blocks.count == 2)
+        for block in blocks {
+            let lines = block.map { $0.replacing("\"../anabranch\"", with: "\"../..\"") }
+            #expect(files.contains { Self.contains($0.lines, lines) }, "in no file of the example: \(block.listed)")
+        }
     }
 
     /// The names of what each target depends on, be it a target or a product.
@@ -47,8 +51,8 @@ import Testing
         return targets
     }
 
-    private static func blocks(of page: TextFile) -> [[String]] {
-        page.text.split(separator: "```swift\n").dropFirst().map { rest in
+    private static func blocks(of page: TextFile, from fence: String = "```swift\n") -> [[String]] {
+        page.text.split(separator: fence).dropFirst().map { rest in
             rest.prefix(upTo: rest.firstRange(of: "\n```")?.lowerBound ?? rest.endIndex)
                 .split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         }
