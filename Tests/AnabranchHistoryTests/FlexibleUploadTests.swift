@@ -191,6 +191,27 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// What is stored together writes the rows of a client once.
+    @Test(arguments: StoreKind.allCases) func smallUploadsOfAClientAreOneTurn(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.upload()
+        var second = try first.joined()
+        for key in 0..<10 as Range<Int64> {
+            try first.client.write(at: 100) { try $0.create("Note", key: .int(key)) }
+            try Self.enqueue(&first)
+        }
+        try second.client.write(at: 100) { try $0.create("Note", key: .int(100)) }
+        try Self.enqueue(&second)
+        let outcomes = try first.file.integrateNew(until: .none)
+        #expect(outcomes.map(\.ident) == [first.client.ident, second.client.ident, first.client.ident])
+        #expect(outcomes.first?.uploadCount == 8)
+        #expect(outcomes.allSatisfy { $0.refusal == nil } && !first.file.hasNewUploads)
+        try first.integrate()
+        try second.integrate()
+        #expect(try first.objectCount() == 11 && second.objectCount() == 11)
+        try first.test.verify()
+    }
+
     private static var readOnly: UserRules {
         get throws {
             let role = """

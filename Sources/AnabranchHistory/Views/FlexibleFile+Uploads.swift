@@ -52,12 +52,16 @@ extension FlexibleFile {
     /// True while a merge is set aside, or a client with uploads has to catch up.
     package var hasLongUploads: Bool { !longUploads.isEmpty }
 
+    /// The number of uploads of one client after which others have their turn: as many small ones as are stored together
+    /// write the rows of the client once.
+    private static let uploadsOfTurnMax = 8
+
     /// Merges and integrates new uploads until the step is over, or too much waits to be stored.
     /// - Throws: a failure of the store, after which the file can no longer be used.
     package func integrateNew(until limit: StepLimit) throws(HistoryError) -> [UploadOutcome] {
         var outcomes: [UploadOutcome] = []
         while let ident = newUploads.popFirst() {
-            if let outcome = try step(ident, until: limit) { outcomes.append(outcome) }
+            if let outcome = try takeTurn(of: ident, until: limit) { outcomes.append(outcome) }
             queue(ident)
             if limit.isOver || isDraftFull { break }
         }
@@ -68,8 +72,22 @@ extension FlexibleFile {
     /// - Throws: as `integrateNew`.
     package func integrateLong(until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
         guard let ident = longUploads.popFirst() else { return nil }
-        let outcome = try step(ident, until: limit)
+        let outcome = try takeTurn(of: ident, until: limit)
         queue(ident)
+        return outcome
+    }
+
+    /// Takes the turn of a client: a step of its first upload and, if that is done with, of those that follow it.
+    /// - Returns: what became of the uploads that are done with now; nil if none is.
+    private func takeTurn(of ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
+        guard var outcome = try step(ident, until: limit) else { return nil }
+        while outcome.uploadCount < Self.uploadsOfTurnMax, !limit.isOver, !isDraftFull,
+            let next = try step(ident, until: limit)
+        {
+            outcome.refusals += next.refusals
+            outcome.refusal = next.refusal
+            outcome.uploadCount += next.uploadCount
+        }
         return outcome
     }
 
