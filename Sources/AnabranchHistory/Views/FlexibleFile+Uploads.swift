@@ -229,7 +229,8 @@ extension FlexibleFile {
         }
         let limits = ApplyLimits(
             objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
-        var integration = try file.read { stored throws(HistoryError) in
+        let missesMemory = missesMemory(upload, in: state)
+        var integration = try file.read(missesTail: missesMemory) { stored throws(HistoryError) in
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
                 past: PendingLog(continuing: stored, head: file.head), check, isSchemaFixed: isSchemaFixed,
@@ -255,6 +256,22 @@ extension FlexibleFile {
         ownVersions[view.ident] = nil
         upload.didIntegrate(in: instant() - start)
         return integration.refusals
+    }
+
+    /// The size of a changeset, in bytes, above which it most likely needs objects that are not in memory.
+    private static let littleBytes = 8 << 10
+
+    /// False if a window is one small changeset, and what it is about is in memory: then the store is hardly asked. In a
+    /// shared store it always is, since nothing is refused because of this node's memory alone.
+    private func missesMemory(_ upload: ViewUpload, in state: ObjectGraph) -> Bool {
+        let window = Array(upload.window.prefix(2))
+        guard !file.isShared, window.count == 1, let (sent, index) = window.first,
+            sent.changeset.count <= Self.littleBytes, let tail = file.tail, sent.cursor.serverVersion >= tail.base
+        else { return true }
+        return upload.arena.touchedObjects(of: index).contains { object in
+            guard let number = state.classID(of: object.className) else { return false }
+            return state.containsInMemory(ObjectReference(classID: number, key: object.key)) == nil
+        }
     }
 
     /// Records the forms that entries of a view have now.

@@ -41,7 +41,7 @@ public struct ObjectGraph: Sendable {
     }
 
     /// The same as `contains` without reading rows; nil if only the rows can tell.
-    func containsInMemory(_ object: ObjectReference) -> Bool? {
+    package func containsInMemory(_ object: ObjectReference) -> Bool? {
         guard schema.contains(object.classID) else { return false }
         let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element { return entry.fields != nil }
