@@ -54,6 +54,30 @@ extension FlexibleFile {
         return made
     }
 
+    /// The next message of a session that is to get it unasked: all that has happened in its view, which is up to date,
+    /// if that is short and nothing has to be reported before it. Nil if the session has to ask: then nothing happens.
+    ///
+    /// - Parameters:
+    ///   - bytesMax: the size of the changesets up to which it is short, in bytes.
+    ///   - isEncoded: as in `download`.
+    package func news(
+        for session: inout ViewSession, _ capabilities: ClientCapabilities, bytesMax: Int,
+        isEncoded: ([AlikeEntry]) -> Bool
+    ) -> ViewDownload? {
+        // If something fails, it fails again when the session asks, and is reported then.
+        guard !file.isShared, session.hasSent, index.contains(session.ident), let view = views[session.ident],
+            let state = try? currentState(), newRole(of: view, in: state) == nil
+        else { return nil }
+        var next = session
+        let made = try? download(
+            for: &next, capabilities, byteBudget: bytesMax, hasRoom: { $0 <= bytesMax }, isEncoded: isEncoded)
+        guard let made, made.kind == .steady, made.compensations.isEmpty, next.sent.cursor.serverVersion == version,
+            session.sent.cursor.serverVersion < version
+        else { return nil }
+        session = next
+        return made
+    }
+
     /// The largest number of entries that are looked for in the part of the log that is in memory.
     private static let recentEntriesMax = 64
 

@@ -17,7 +17,22 @@ package struct ViewSession: Sendable {
     /// The number of the last entry of the view that was sent.
     var sentNumber: UInt64 = 0
     private var acknowledged = UploadCursor()
-    private var hasSent = false
+    private(set) var hasSent = false
+
+    /// The end of the messages to a client: the number of the last entry, the acknowledgement of uploads, and its place.
+    package struct Sent: Sendable {
+        fileprivate let number: UInt64
+        fileprivate let acknowledged: UploadCursor
+        package let cursor: DownloadCursor
+    }
+
+    /// The end of the messages that were made so far.
+    package var sent: Sent { Sent(number: sentNumber, acknowledged: acknowledged, cursor: progress.download) }
+
+    /// Takes back the messages that were made since then and never sent.
+    package mutating func goBack(to sent: Sent) {
+        (sentNumber, acknowledged, progress.download) = (sent.number, sent.acknowledged, sent.cursor)
+    }
 
     init(ident: ClientFileID, progress: SessionProgress, queryVersion: UInt64, predicates: Predicates) {
         self.ident = ident

@@ -237,12 +237,19 @@ extension FileSessions {
         if hasUnannouncedVersions { announce(until: environment.beginStep()) }
     }
 
+    /// - Parameter cursor: the place that the DOWNLOAD is to follow.
     /// - Returns: false if the step is over before the answer is known.
     func scan(
-        _ flexible: FlexibleFile, for request: FileRequest, memory: DownloadMemory, until limit: StepLimit
+        _ flexible: FlexibleFile, for request: FileRequest, from cursor: DownloadCursor, memory: DownloadMemory,
+        until limit: StepLimit
     ) throws(HistoryError) -> Bool {
         let key = request.session
         guard var view = running[key]?.view else { return true }
+        if let before = running[key]?.sentBefore, cursor.serverVersion < view.sent.cursor.serverVersion {
+            view.goBack(to: before)
+        }
+        running[key]?.sentBefore = nil
+        running[key]?.unaskedVersion = 0
         var room = DownloadMemory.Outcome<Void>.made((), nil), known: EncodedBody?
         let made = try flexible.download(
             for: &view, request.capabilities,

@@ -23,11 +23,13 @@ final class FileSessions {
         var unaskedVersion: ServerVersion = 0
 
         /// True once the client is known to have integrated the unasked DOWNLOAD. Until then there is no other one.
-        var hasTakenUnasked: Bool { progress.uploaded.serverVersion >= unaskedVersion }
+        var hasTakenUnasked: Bool { (view?.progress ?? progress).uploaded.serverVersion >= unaskedVersion }
         /// The wait of a DOWNLOAD for memory.
         var wait: MemoryWait?
-        /// The session of the view, in flexible sync, in place of `progress`.
+        /// The session of the view, in flexible sync, in place of `progress`; and what it had been sent before the last
+        /// unrequested DOWNLOAD, nil if it has requested one since.
         var view: ViewSession?
+        var sentBefore: ViewSession.Sent?
         /// The evidence about the client's clock.
         var clock: ClientClock
     }
@@ -35,7 +37,7 @@ final class FileSessions {
     let file: SyncedFile
     /// The views of the file; nil unless each client sees a part of it.
     let flexible: FlexibleFile?
-    private var replies: [FileReply] = []
+    var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
     /// The running sessions. New versions are announced in this order, which does not depend on hashes.
@@ -52,9 +54,9 @@ final class FileSessions {
     var longSearches: CircularBuffer<ClientFileID> = []
     var done: [RequestCharge] = []
     /// The version that was last announced to sessions.
-    private var announcedVersion: ServerVersion
+    var announcedVersion: ServerVersion
     /// False while the log has no changes: a version of flexible sync can be that of a view alone.
-    private var hasChanges: Bool
+    var hasChanges: Bool
 
     let environment: FileEnvironment
     /// The costs of views that were not counted yet, by user: each is less than a millisecond.
@@ -217,7 +219,7 @@ final class FileSessions {
     ) throws(HistoryError) -> Bool {
         let key = request.session, capabilities = request.capabilities
         guard let clientFile = running[key]?.clientFile else { return true }
-        if let flexible { return try scan(flexible, for: request, memory: memory, until: limit) }
+        if let flexible { return try scan(flexible, for: request, from: cursor, memory: memory, until: limit) }
         let outcome = try memory.download(
             file.downloads(for: clientFile, capabilities), after: cursor, for: request,
             bytesSoftMax: environment.options.limits.downloadBytesSoftMax)
@@ -280,68 +282,6 @@ final class FileSessions {
             end(key, because: refusal)
         }
         if report.madeVersions { announce(until: limit) }
-    }
-
-    /// Announces the newest versions to every running session. Sessions that were up to date get the DOWNLOAD right
-    /// away, which is the same for most of them, until the step is over. The others get the number of the newest
-    /// version, and request a DOWNLOAD when they can send one.
-    func announce(until limit: StepLimit) {
-        if !hasChanges, file.head.cumulativeSize > 0 {
-            hasChanges = true
-            environment.options.onFirstChange(file.path)
-        }
-        if let flexible {
-            for ident in flexible.takeClientsToNotify().sorted() {
-                guard let key = sessionOfClientFile[ident], !isIdentifying(key) else { continue }
-                reply(key, .versionExposed(file.version))
-            }
-            for ident in flexible.takeOverQuota().sorted() {
-                if let key = sessionOfClientFile[ident] { failForQueryTime(key) }
-            }
-            announcedVersion = version
-            return
-        }
-        for index in running.keys.indices {
-            let key = running.keys[index], cursor = running.values[index].progress.download
-            let news = limit.isOver ? nil : news(for: running.values[index])
-            guard let (progress, body) = news else {
-                reply(key, .versionExposed(file.version))
-                continue
-            }
-            running.values[index].progress.download = progress.cursor
-            running.values[index].unaskedVersion = progress.cursor.serverVersion
-            replies.append(FileReply(session: key, event: .download(progress, body), follows: cursor))
-        }
-        announcedVersion = file.version
-        file.releaseScans()
-    }
-
-    /// The DOWNLOAD of the entries since the last announcement.
-    /// - Returns: nil if the session has to ask: it did not have everything before, or may not have integrated the last
-    ///   one yet, or there is much.
-    private func news(for session: Running) -> (DownloadProgress, EncodedBody)? {
-        let cursor = session.progress.download
-        guard session.isLive, session.hasTakenUnasked, cursor.serverVersion >= announcedVersion,
-            // If this fails, it fails again when the session requests the DOWNLOAD, and is reported then.
-            let download = try? file.downloads(for: session.clientFile, session.capabilities)
-                .download(after: cursor, byteBudget: newsBytesMax),
-            download.progress.cursor.serverVersion == file.version,
-            download.changesets.reduce(0, { $0 + $1.changeset.count }) <= environment.options.shortBodyBytesMax
-        else { return nil }
-        // A session that had everything at the last commit needs nothing of a generation.
-        return (download.progress, body(of: download, after: cursor, in: .log, session.capabilities))
-    }
-
-    private var newsBytesMax: Int {
-        min(environment.options.shortBodyBytesMax, environment.options.limits.downloadBytesSoftMax)
-    }
-
-    private func body(
-        of download: Download, after cursor: DownloadCursor, in lineage: Lineage, _ capabilities: ClientCapabilities
-    ) -> EncodedBody {
-        environment.bodies.body(
-            of: download, after: cursor, file: file.id, epoch: file.epoch, in: lineage, capabilities,
-            limits: environment.options.limits)
     }
 
     /// Fails all sessions because the store could not do its work. They resume on a file that is opened again, as after

@@ -15,8 +15,10 @@ import Testing
         ChangesetWriter([.createObject(ObjectName(className: "T", key: .int(key)))]).bytes
     }
 
-    private static func rig(change: (inout FileOptions) -> Void = { _ in }) -> TurnRig {
-        TurnRig(keepsState: true) {
+    private static func rig(
+        step: StepLimit = .smallest, change: (inout FileOptions) -> Void = { _ in }
+    ) -> TurnRig {
+        TurnRig(keepsState: true, step: step) {
             $0.isFlexible = { _ in true }
             change(&$0)
         }
@@ -41,6 +43,58 @@ import Testing
         rig.finish()
         #expect(try client.errors.isEmpty && count(in: rig) == Int(objects))
         return client
+    }
+
+    /// Has a client that asks for all objects request DOWNLOADs until it has everything.
+    /// - Returns: its place then, and the size of what has come, in bytes.
+    private static func download(
+        _ client: TurnRig.Client, after start: DownloadCursor, in rig: TurnRig
+    ) throws -> (cursor: DownloadCursor, bytes: Int) {
+        var cursor = start, bytes = 0
+        while true {
+            client.events = []
+            rig.submit(.scan(from: cursor), of: client)
+            rig.finish()
+            let made = client.events.compactMap { if case .flexibleDownload(let made) = $0 { made } else { nil } }
+            let last = try #require(made.last)
+            bytes += last.body.count
+            if last.kind == .steady, last.progress.cursor == cursor { return (cursor, bytes) }
+            cursor = last.progress.cursor
+        }
+    }
+
+    private static func reader(of rig: TurnRig) throws -> (client: TurnRig.Client, cursor: DownloadCursor) {
+        let client = try rig.join(path, count: 1)[0]
+        rig.submit(.query(set(1, "TRUEPREDICATE")), of: client)
+        rig.finish()
+        let cursor = try download(client, after: DownloadCursor(), in: rig).cursor
+        client.events = []
+        return (client, cursor)
+    }
+
+    /// What a client has not asked for may be dropped on the way to it.
+    @Test func newsComeUnaskedAndCanBeAskedFor() throws {
+        let rig = Self.rig(step: .none), writer = try Self.client(of: rig, objects: 1)
+        let (first, second) = (try Self.reader(of: rig), try Self.reader(of: rig))
+        rig.upload([Self.object(100)], from: 3, of: writer)
+        rig.finish()
+        let news = first.client.downloads
+        #expect(news.map(\.cursor.serverVersion) == [first.client.version])
+        #expect(news.allSatisfy { $0.cursor.serverVersion > first.cursor.serverVersion })
+        #expect(first.client.events.count == 1 && second.client.events == first.client.events)
+        // Until it is known to have that, it is only told of more.
+        rig.upload([Self.object(101)], from: 4, of: writer)
+        rig.finish()
+        #expect(first.client.downloads == news && first.client.events.count == 2)
+        let taken = try Self.download(first.client, after: try #require(news.last?.cursor), in: rig)
+        let dropped = try Self.download(second.client, after: second.cursor, in: rig)
+        #expect(taken.cursor.serverVersion == dropped.cursor.serverVersion)
+        #expect(taken.bytes > 0 && dropped.bytes > taken.bytes)
+        // It has asked, and gets the next ones again.
+        for reader in [first, second] { reader.client.events = [] }
+        rig.upload([Self.object(102)], from: 5, of: writer)
+        rig.finish()
+        for reader in [first, second] { #expect(reader.client.downloads.count == 1) }
     }
 
     /// Uploads after a QUERY are judged by the new set, those before it by the old one.

@@ -8,8 +8,8 @@ import Testing
 
 @testable import AnabranchServer
 
-/// The turns of synced files, taken by hand. Every step of time is over as soon as somebody asks, and a merge asks
-/// after each pair of instructions, so that nothing depends on clocks.
+/// The turns of synced files, taken by hand. By default every step of time is over as soon as somebody asks, and a merge
+/// asks after each pair of instructions, so that nothing depends on clocks.
 final class TurnRig {
     /// A client and its session.
     final class Client {
@@ -71,7 +71,8 @@ final class TurnRig {
     init(
         store: any HistoryStore = InMemoryStore(), keepsState: Bool = false,
         messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance, change: (inout FileOptions) -> Void = { _ in }
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance, step: StepLimit = .smallest,
+        change: (inout FileOptions) -> Void = { _ in }
     ) {
         let clients = Clients()
         self.clients = clients
@@ -84,7 +85,7 @@ final class TurnRig {
         change(&options)
         let environment = FileEnvironment(
             store: store, committerThreads: 0, options: options, metrics: SyncMetrics(factory: metrics),
-            logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit.smallest },
+            logger: .quiet, messageMemory: messageMemory, beginStep: { step },
             unixSeconds: { [clock] in clock.seconds })
         files = FileQueues(environment, threads: nil) { turn in
             for reply in turn.replies { clients.of[reply.session.connection]?.events.append(reply.event) }
