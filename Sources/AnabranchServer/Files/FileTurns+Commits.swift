@@ -3,8 +3,15 @@ import Metrics
 
 /// The commits of turns.
 extension FileTurns {
-    /// The least number of clients with uploads that deferred commits wait for, and the longest wait, in milliseconds.
-    private static let gatheredClientsMin = 8, gatheringMillisecondsMax = 100
+    /// The wait of deferred commits for uploads that are stored with them.
+    struct Gathering {
+        fileprivate var start: ContinuousClock.Instant?
+        /// True if the commits have uploads of clients that did not have to catch up, and soon look for the answer.
+        fileprivate var isShort = false
+    }
+
+    /// The least number of clients with uploads that deferred commits wait for, and the longest waits, in milliseconds.
+    private static let gatheredClientsMin = 8, gatheringMillisecondsMax = 100, shortGatheringMillisecondsMax = 10
 
     /// True while deferred commits wait for more: uploads of many clients are stored together, each of which would
     /// otherwise be a commit, since a turn is short. During that time nothing is done with the file that has a commit
@@ -14,10 +21,14 @@ extension FileTurns {
             flexible.waitingClientCount >= Self.gatheredClientsMin, !flexible.isDraftFull, jobs.isEmpty,
             !sessions.hasClientFileRequests, !sessions.file.isProgressDue, !isMaintenanceWaiting, !environment.isEnding
         else { return false }
-        let start = gatheringStart ?? .now
-        gatheringStart = start
-        return .now - start < .milliseconds(min(flexible.waitingClientCount / 2, Self.gatheringMillisecondsMax))
+        let start = gathering.start ?? .now
+        gathering.start = start
+        let longest = gathering.isShort ? Self.shortGatheringMillisecondsMax : Self.gatheringMillisecondsMax
+        return .now - start < .milliseconds(min(flexible.waitingClientCount / 2, longest))
     }
+
+    /// Delivers the replies, unless they may report a deferred commit: then they wait until it is stored.
+    func deliverUnlessAhead() { if sessions?.file.isAhead != true { deliverReplies() } }
 
     func completed(_ commit: Commit, of file: SyncedFile) -> Commit {
         let completed = file.completed(commit)
@@ -96,6 +107,7 @@ extension FileTurns {
         if environment.store.isShared { areUploadsNext = false }
         do throws(HistoryError) {
             try sessions.integrateViews(into: flexible, until: limit, isLong: isLong)
+            if !isLong, sessions.file.isAhead { gathering.isShort = true }
         } catch {
             close(because: error)
         }

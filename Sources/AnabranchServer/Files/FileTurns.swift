@@ -42,8 +42,7 @@ final class FileTurns {
     var isFollowDue = false
     /// True if the next commit is one of uploads, if there are any.
     var areUploadsNext = false
-    /// The time since which deferred commits wait for uploads that are stored with them.
-    var gatheringStart: ContinuousClock.Instant?
+    var gathering = Gathering()
     /// True while `MergeBudget` knows of the merge.
     var isLongMerge = false
     private var cachedByteCount = 0
@@ -154,7 +153,7 @@ final class FileTurns {
     /// Calls back once everything that is durable has been announced to the sessions.
     func afterDelivery(_ completion: @escaping Completion) { completions.append(completion) }
 
-    private func deliverReplies(_ failure: HistoryError? = nil) {
+    func deliverReplies(_ failure: HistoryError? = nil) {
         takeReplies()
         if !pendingReplies.replies.isEmpty || !pendingReplies.done.isEmpty {
             deliver(pendingReplies)
@@ -198,8 +197,7 @@ final class FileTurns {
         sessions?.file.releaseScans()
         if !isGathering { storeDeferred() }
         if environment.store.isShared, pending == nil { tellOfOtherNodes() }
-        // Replies that report a deferred commit wait until it is stored.
-        if sessions?.file.isAhead != true { deliverReplies() }
+        deliverUnlessAhead()
         closeIfIdle()
         return pending?.commit
     }
@@ -213,6 +211,7 @@ final class FileTurns {
         handle(&requests, until: limit)
         handleLongIdents(until: limit)
         handle(&liveScans, until: limit)
+        if sessions?.flexible != nil { deliverUnlessAhead() }
         if sessions?.hasNewSearches ?? false { search(until: limit) }
         // The uploads of a flexible file are stored together with the changes of requests.
         if sessions?.flexible == nil { storeDeferred() }
@@ -379,7 +378,7 @@ final class FileTurns {
         if sessions.hasUnannouncedVersions { sessions.announce(until: environment.beginStep()) }
         guard let commit = sessions.file.takeDeferred() else { return }
         areUploadsNext = false
-        gatheringStart = nil
+        gathering = Gathering()
         store(commit) { [self] sessions, failure in
             if let failure {
                 sessions.forgetReplies()

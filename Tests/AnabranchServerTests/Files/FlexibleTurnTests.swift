@@ -97,6 +97,17 @@ import Testing
         for reader in [first, second] { #expect(reader.client.downloads.count == 1) }
     }
 
+    /// What is durable does not wait for the uploads of others.
+    @Test func downloadsDoNotWaitForUploads() throws {
+        let rig = Self.rig(), writer = try Self.client(of: rig, objects: 1), reader = try Self.reader(of: rig)
+        rig.upload([Self.object(50)], from: 3, of: writer)
+        rig.submit(.scan(from: reader.cursor), of: reader.client)
+        rig.takeTurn()
+        #expect(reader.client.events.count == 1)
+        rig.finish()
+        #expect(try Self.count(in: rig) == 2)
+    }
+
     /// Uploads after a QUERY are judged by the new set, those before it by the old one.
     @Test func requestsOfAClientStayInTheirOrder() throws {
         let rig = Self.rig(), client = try Self.client(of: rig, objects: 20)
