@@ -83,7 +83,7 @@ struct BeforeImage {
             let reference = try state.reference(to: object)
             if !known.insert(reference).inserted { passedOver.insert(object.id) } else { named.insert(reference) }
         }
-        if hasNamesOnly { return named }
+        if hasNamesOnly || named.isEmpty { return named }
         arena.discardInstructions(on: passedOver, of: index)
         do { _ = try state.applyTransactions([index], of: &arena) { _ in false } } catch {
             guard error.code == .unavailable else {

@@ -138,14 +138,15 @@ final class ViewUpload {
             keys.merge(merge.incoming.dropFirst(doneCount).map { merge.arena.conflictKeys(of: $0) })
             areKeysKnown = true
         }
-        let logged = view.log.entries(after: number).filter(\.isOnlyInLog)
-        let loggedBytes = logged.reduce(0) { $0 + Self.entryBytes + $1.sentBytes }
-        unsure = loggedBytes < keys.reads.count * Self.bytesOfKey ? Set(logged.map(\.number)) : []
-        search = nil
-        if let first = logged.first, unsure.isEmpty {
-            let range = VersionRange(after: first.version - 1, through: logged.last?.version ?? first.version)
-            search = EntrySearch(for: [keys], in: range)
+        let waiting = view.log.entries(after: number)
+        var loggedBytes = 0, range: VersionRange?
+        for entry in waiting where entry.isOnlyInLog {
+            loggedBytes += Self.entryBytes + entry.sentBytes
+            range = VersionRange(after: range?.base ?? entry.version - 1, through: entry.version)
         }
+        let isLittle = loggedBytes < keys.reads.count * Self.bytesOfKey
+        unsure = isLittle ? Set(waiting.lazy.filter(\.isOnlyInLog).map(\.number)) : []
+        search = isLittle ? nil : range.map { EntrySearch(for: [keys], in: $0) }
         searchedNumber = number
         metNumber = view.log.lastNumber
         stage = .searching
