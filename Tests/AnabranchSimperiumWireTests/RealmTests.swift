@@ -70,8 +70,9 @@ import Testing
 
     /// An edit that a Realm client has made before loses, also if that was in the same second.
     @Test func theLaterOfTwoEditsInASecondWins() async throws {
-        let disk = try WireRig.Disk(), second = Double(disk.clock.now), time = Mutex(second)
-        try await WireRig.run(on: disk, preciseSeconds: { time.withLock { $0 } }) { rig in
+        let second = Double(WireRig.Clock().now), time = Mutex(second)
+        let disk = try WireRig.Disk(preciseSeconds: { time.withLock { $0 } })
+        try await WireRig.run(on: disk) { rig in
             let login = try await rig.logIn()
             let one = try await Conversation(rig, login, library: "other")
             try await one.list()

@@ -40,11 +40,17 @@ struct WireRig: Sendable {
         let accounts: any AccountStore
         let folder: URL
         let clock = Clock()
+        /// The clock of writes, in place of the server's own.
+        let preciseSeconds: (@Sendable () -> Double)?
 
         /// - Parameters:
         ///   - isDurable: true for files, false for memory.
         ///   - isShared: whether several servers write to the memory at the same time.
-        init(isDurable: Bool = false, isShared: Bool = false) throws {
+        ///   - preciseSeconds: the clock of writes, in seconds since 1970; nil for the server's own.
+        init(
+            isDurable: Bool = false, isShared: Bool = false, preciseSeconds: (@Sendable () -> Double)? = nil
+        ) throws {
+            self.preciseSeconds = preciseSeconds
             folder = try Self.makeFolder()
             store = isDurable ? try SQLiteStore(directory: folder.path) : InMemoryStore(isShared: isShared)
             accounts = InMemoryAccountStore()
@@ -57,6 +63,7 @@ struct WireRig: Sendable {
             backup.renewSalts(using: &random)
             store = backup
             accounts = disk.accounts
+            preciseSeconds = disk.preciseSeconds
         }
 
         private static func makeFolder() throws -> URL {
@@ -71,7 +78,7 @@ struct WireRig: Sendable {
     /// Runs a server for as long as `body` takes.
     static func run<Result>(
         on disk: Disk? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance, preciseSeconds: (@Sendable () -> Double)? = nil,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         _ change: (inout SimperiumSettings) -> Void = { _ in }, _ body: (WireRig) async throws -> Result
     ) async throws -> Result {
         let disk = try disk ?? Disk()
@@ -90,7 +97,7 @@ struct WireRig: Sendable {
         change(&settings)
         let wire = SimperiumWire(
             settings: settings, authenticator: services, authorizer: authorizer, logger: logger,
-            metrics: metrics, unixSeconds: { clock.now }, preciseSeconds: preciseSeconds)
+            metrics: metrics, unixSeconds: { clock.now }, preciseSeconds: disk.preciseSeconds)
         var serverSettings = ServerSettings(cores: 2)
         serverSettings.shutdownSecondsMax = 1
         serverSettings.lingerSecondsMax = 1
