@@ -35,6 +35,8 @@ public struct StoreStatus: Equatable, Sendable {
     public internal(set) var lastSynced: Date?
     /// True while a client synchronizes the store, or tries to.
     public internal(set) var isRunning = false
+    /// The id of the user for whom a client synchronizes the store; nil if none does, or its route names no user.
+    public internal(set) var account: String?
     /// True if the server has announced versions that are not here yet.
     public internal(set) var isNewerVersionAvailable = false
     /// The number of local transactions that the server has not acknowledged.

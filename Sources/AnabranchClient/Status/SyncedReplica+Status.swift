@@ -54,6 +54,7 @@ extension SyncedReplica {
             }
         }
         status.isRunning = true
+        status.account = account
         switch self.status {
         case .stopped(let error): (status.isRunning, status.issue) = (false, SyncIssue(error, isRetrying: false))
         case .waiting(let error): status.issue = SyncIssue(error, isRetrying: true)

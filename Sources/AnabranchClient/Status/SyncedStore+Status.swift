@@ -23,6 +23,9 @@ extension SyncedStore {
     /// True while a client synchronizes the store, or tries to.
     public var isRunning: Bool { status.isRunning }
 
+    /// The id of the user for whom a client synchronizes the store; nil if none does, or its route names no user.
+    public var account: String? { status.account }
+
     /// The status of an object.
     /// - Throws: `ObjectError` if the id is not a valid key; `ReplicaError` if the store cannot be read.
     public func status<Object: SyncedObject>(of type: Object.Type, _ id: Object.ID) async throws -> ObjectStatus {

@@ -1,7 +1,7 @@
 /// The route to an app's server for one of its users (`Spec/Protocol.md`, sections 1.2 and 1.5).
 public struct AppRoute: RouteProvider {
     private let app: AppClient
-    private let user: String
+    let user: String
 
     /// - Parameters:
     ///   - app: the app, which has the users and their tokens.

@@ -108,7 +108,8 @@ public actor SyncClient {
         // The answer to the MARK ends the client reset.
         if isFresh { _ = session.requestMark() }
         try await member.replica.claim(configuration.origin(of: member.target))
-        try await member.replica.begin(session, within: configuration.space) { [weak self] in
+        let account = (configuration.route as? AppRoute)?.user
+        try await member.replica.begin(session, within: configuration.space, for: account) { [weak self] in
             Task { await self?.wake(ident) }
         }
         members[ident] = member

@@ -22,13 +22,15 @@ extension SyncedReplica {
 
     /// - Throws: `SyncError` if it has a session: a file has one at a time.
     func begin(
-        _ session: ClientSession, within space: ReplicaSpace, wake: @escaping @Sendable () -> Void
+        _ session: ClientSession, within space: ReplicaSpace, for account: String? = nil,
+        wake: @escaping @Sendable () -> Void
     ) throws(SyncError) {
         guard self.session == nil else {
             throw SyncError(.notSynchronized, "the replica is synchronized already: remove it first")
         }
         self.session = session
         self.space = space
+        self.account = account
         self.wake = wake
         updateStatus()
     }
@@ -77,7 +79,7 @@ extension SyncedReplica {
 
     func end(_ error: SyncError) {
         storeSync(isLast: true)
-        (session, wake) = (nil, nil)
+        (session, wake, account) = (nil, nil, nil)
         transfers.disconnected()
         transfers.connectionIssue = nil
         set(.offline)

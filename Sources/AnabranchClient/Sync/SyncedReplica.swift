@@ -33,6 +33,8 @@ public actor SyncedReplica {
     // The session.
     var session: ClientSession?
     var space = ReplicaSpace()
+    /// The user for whom it is synchronized, if the route names one.
+    var account: String?
     /// Called when the session may have something to say.
     var wake: (@Sendable () -> Void)?
     var status = SyncStatus.offline

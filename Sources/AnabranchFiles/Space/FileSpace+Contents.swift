@@ -187,7 +187,7 @@ extension FileSpace {
     /// The contents that may not go.
     private var held: [Manifest] {
         state.withLock { state in
-            let shown = state.handles.values.compactMap { $0.file?.state.withLock { $0.content } }
+            let shown = state.handles.values.compactMap { $0.file?.shownContent }
             return shown + state.pins.compactMap { state.contents[$0] }
         }
     }
@@ -210,6 +210,16 @@ extension FileSpace {
             guard let content = state.withLock({ $0.contents[key] }) else { continue }
             fetch(content, of: key)
         }
+    }
+
+    /// Takes back issues of contents that no file has any more, and no handle shows.
+    func endNeedlessDownloads() {
+        let stopped = board.stoppedDownloads
+        guard !stopped.isEmpty else { return }
+        let needed = state.withLock { state in
+            Set(state.contents.values.map(\.id) + state.handles.values.compactMap { $0.file?.shownContent.id })
+        }
+        for content in stopped where !needed.contains(content) { board.end(.download(content)) }
     }
 
     /// Brings the content of a file in the background, for as often as it takes.
@@ -267,7 +277,7 @@ extension FileSpace {
             try await disk.run { try cache.add(row) }
             setWaiting(row, key, origin: .local)
             file.state.withLock { $0.content = content }
-            board.begin(.upload(key), transferred: 0, total: content.size)
+            board.begin(.upload(key), of: content.id, transferred: 0, total: content.size)
         }
         uploadBell.ring()
     }

@@ -201,6 +201,7 @@ public final class FileSpace: Sendable {
             }
             try await lookForLostContents(changed)
             fetchWanted(among: changed)
+            endNeedlessDownloads()
         } catch {
             // It is tried again with the next change.
             state.withLock { $0.changed.formUnion(changed) }

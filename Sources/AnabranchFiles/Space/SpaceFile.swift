@@ -60,6 +60,9 @@ public final class SpaceFile: Sendable {
     /// The size of the version that it shows, in bytes.
     public var size: Int64 { state.withLock { $0.content.size } }
 
+    /// The content that it shows, or has shown.
+    var shownContent: Manifest { state.withLock { $0.content } }
+
     /// Ends the use of the file. Another call throws `SpaceError` with the code `closed`.
     public func close() {
         state.withLock { $0.isOpen = false }

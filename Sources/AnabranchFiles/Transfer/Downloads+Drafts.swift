@@ -14,8 +14,8 @@ extension Downloads {
     }
 
     private func complete(_ content: Manifest, _ path: String, reusing old: String?) async throws -> FileHandle {
-        let way = TransferBoard.Way.download(content.id), cache = cache
-        return try await reporting(way) {
+        let cache = cache
+        return try await reporting(content) {
             let draft = try await disk.run { try ContentDraft(content, in: cache.drafts) }
             let known = draft.isNew ? [] : drafted[content.id]
             let (found, missing) = try await disk.run {
@@ -26,7 +26,7 @@ extension Downloads {
                 return (found, Set(try cache.missing(of: content)).subtracting(found))
             }
             drafted[content.id] = found
-            try await fill(draft, content, missing, way)
+            try await fill(draft, content, missing)
             let handle = try await disk.run { try draft.move(to: path) }
             drafted[content.id] = nil
             return handle
@@ -34,17 +34,17 @@ extension Downloads {
     }
 
     /// Writes into a draft what is not there yet: from the cache, or else from the server.
-    private func fill(
-        _ draft: ContentDraft, _ content: Manifest, _ missing: Set<ChunkHash>, _ way: TransferBoard.Way
-    ) async throws {
+    private func fill(_ draft: ContentDraft, _ content: Manifest, _ missing: Set<ChunkHash>) async throws {
+        let way = TransferBoard.Way.download(content.id), turns = Turns(atOnce: Self.parallelMax)
         var counts: [ChunkHash: Int] = [:], waiting: [ChunkHash] = []
         for (index, chunk) in content.chunks.enumerated() where drafted[content.id]?.contains(chunk) != true {
             if counts[chunk] == nil { waiting.append(chunk) }
             counts[chunk, default: 0] += content.byteCount(ofChunk: index)
         }
         let byteCount = missing.reduce(0) { $0 + Int64(counts[$1] ?? 0) }
-        if byteCount > 0 { board.begin(way, transferred: content.size - byteCount, total: content.size) }
-        let turns = Turns(atOnce: Self.parallelMax)
+        if byteCount > 0 {
+            board.begin(way, of: content.id, transferred: content.size - byteCount, total: content.size)
+        }
         try await withThrowingTaskGroup(of: ChunkHash.self) { group in
             var rest = waiting[...]
             func addNext() {
@@ -61,7 +61,7 @@ extension Downloads {
             // One is written while the others come.
             for _ in 0..<Self.parallelMax + Self.flushedMax { addNext() }
             while let chunk = try await group.next() {
-                if missing.contains(chunk) { board.advance(way, by: counts[chunk] ?? 0) }
+                if missing.contains(chunk) { board.advance(way, of: content.id, by: counts[chunk] ?? 0) }
                 addNext()
             }
         }

@@ -88,14 +88,15 @@ actor Downloads {
 
     private func download(_ content: Manifest) async throws {
         let way = TransferBoard.Way.download(content.id), cache = cache, turns = Turns(atOnce: Self.parallelMax)
-        try await reporting(way) {
+        try await reporting(content) {
             let missing = try await disk.run { try cache.missing(of: content) }, wanted = Set(missing)
             var counts: [ChunkHash: Int] = [:]
             for (index, chunk) in content.chunks.enumerated() where wanted.contains(chunk) {
                 counts[chunk, default: 0] += content.byteCount(ofChunk: index)
             }
             board.begin(
-                way, transferred: content.size - counts.values.reduce(0) { $0 + Int64($1) }, total: content.size)
+                way, of: content.id, transferred: content.size - counts.values.reduce(0) { $0 + Int64($1) },
+                total: content.size)
             try await withThrowingTaskGroup(of: Int.self) { group in
                 var waiting = missing[...]
                 func addNext() {
@@ -110,24 +111,25 @@ actor Downloads {
                 }
                 for _ in 0..<Self.parallelMax + Self.flushedMax { addNext() }
                 while let count = try await group.next() {
-                    board.advance(way, by: count)
+                    board.advance(way, of: content.id, by: count)
                     addNext()
                 }
             }
         }
     }
 
-    /// Carries out a transfer, and says on the board how it ends.
-    func reporting<Value>(_ way: TransferBoard.Way, _ body: () async throws -> Value) async throws -> Value {
+    /// Downloads a content, and says on the board how that ends.
+    func reporting<Value>(_ content: Manifest, _ body: () async throws -> Value) async throws -> Value {
+        let way = TransferBoard.Way.download(content.id)
         do {
             let value = try await body()
             board.end(way)
             return value
         } catch let issue as FileIssue {
-            board.stop(way, because: issue)
+            board.stop(way, of: content.id, because: issue)
             throw Self.error(issue)
         } catch let error as SpaceError {
-            board.stop(way, because: FileIssue(error))
+            board.stop(way, of: content.id, because: FileIssue(error))
             throw error
         } catch {
             board.end(way)

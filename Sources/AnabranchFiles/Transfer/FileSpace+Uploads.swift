@@ -43,7 +43,7 @@ extension FileSpace {
         issue.path = try? withTree { $0.path(of: row.file) }
         issue.isRetrying = true
         issue.nextAttempt = Date(timeIntervalSinceNow: Double(wait.components.seconds))
-        board.stop(.upload(row.file), because: issue)
+        board.stop(.upload(row.file), of: row.content.id, because: issue)
     }
 
     private static func issue(of error: any Error) -> FileIssue {
@@ -54,11 +54,11 @@ extension FileSpace {
     /// Uploads and publishes a content.
     /// - Returns: the copy that it has become, since somebody else has written the file.
     private func upload(_ row: ContentCache.Pending) async throws -> ContentCache.Pending? {
-        try await uploadChunks(of: row)
+        if isWaiting(row) { try await uploadChunks(of: row) }
         let cache = cache, device = settings.deviceName, now = settings.now()
         return try await turns.perform { [self] in
             // It may have been written again.
-            guard state.withLock({ $0.pending[row.file]?.content.id == row.content.id }) else {
+            guard isWaiting(row) else {
                 uploadBell.ring()
                 return nil
             }
@@ -78,6 +78,10 @@ extension FileSpace {
         }
     }
 
+    private func isWaiting(_ row: ContentCache.Pending) -> Bool {
+        state.withLock { $0.pending[row.file]?.content.id == row.content.id }
+    }
+
     private func uploadChunks(of row: ContentCache.Pending) async throws {
         guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
         let content = row.content, way = TransferBoard.Way.upload(row.file), cache = cache, disk = disk
@@ -89,7 +93,8 @@ extension FileSpace {
             counts[chunk, default: 0] += content.byteCount(ofChunk: index)
         }
         board.begin(
-            way, transferred: content.size - missing.reduce(0) { $0 + Int64(counts[$1] ?? 0) }, total: content.size)
+            way, of: content.id, transferred: content.size - missing.reduce(0) { $0 + Int64(counts[$1] ?? 0) },
+            total: content.size)
         try await withThrowingTaskGroup(of: ChunkHash.self) { group in
             var waiting = chunks.filter(missing.contains)[...]
             func addNext() {
@@ -104,7 +109,7 @@ extension FileSpace {
             }
             for _ in 0..<Downloads.parallelMax { addNext() }
             while let chunk = try await group.next() {
-                board.advance(way, by: counts[chunk] ?? 0)
+                board.advance(way, of: content.id, by: counts[chunk] ?? 0)
                 // It goes on: the next failure is the first one.
                 attempts.withLock { $0[row.file] = nil }
                 addNext()

@@ -5,6 +5,7 @@ import Synchronization
 /// The transfers of contents that are under way, and what keeps others from it.
 final class TransferBoard: Sendable {
     struct Transfer: Equatable, Sendable {
+        let content: ChunkHash
         var progress = FileProgress()
         var isMoving = false
         var issue: FileIssue?
@@ -37,30 +38,41 @@ final class TransferBoard: Sendable {
 
     var issues: [FileIssue] { transfers.withLock { $0.values.compactMap(\.issue) } }
 
+    /// The contents whose download has stopped.
+    var stoppedDownloads: [ChunkHash] {
+        transfers.withLock { transfers in
+            transfers.compactMap { way, transfer in
+                if case .download(let content) = way, !transfer.isMoving { content } else { nil }
+            }
+        }
+    }
+
     var uploadIssues: [FileIssue] {
         transfers.withLock { transfers in
             transfers.compactMap { way, transfer in if case .upload = way { transfer.issue } else { nil } }
         }
     }
 
-    /// Begins a transfer, or goes on with it.
-    func begin(_ way: Way, transferred: Int64, total: Int64) {
-        change(way) { transfer in
+    /// Begins the transfer of a content, or goes on with it.
+    func begin(_ way: Way, of content: ChunkHash, transferred: Int64, total: Int64) {
+        // A file may have been written again before its content was up.
+        transfers.withLock { if $0[way]?.content != content { $0[way] = nil } }
+        change(way, of: content) { transfer in
             transfer.progress.total = total
             transfer.progress.transferred = max(transfer.progress.transferred, min(transferred, total))
             transfer.isMoving = true
         }
     }
 
-    func advance(_ way: Way, by bytes: Int) {
-        change(way) { transfer in
+    func advance(_ way: Way, of content: ChunkHash, by bytes: Int) {
+        change(way, of: content) { transfer in
             transfer.progress.transferred = min(transfer.progress.total, transfer.progress.transferred + Int64(bytes))
             transfer.issue = nil
         }
     }
 
-    func stop(_ way: Way, because issue: FileIssue) {
-        change(way) { transfer in
+    func stop(_ way: Way, of content: ChunkHash, because issue: FileIssue) {
+        change(way, of: content) { transfer in
             transfer.isMoving = false
             transfer.issue = issue
         }
@@ -71,8 +83,14 @@ final class TransferBoard: Sendable {
         onChange(way)
     }
 
-    private func change(_ way: Way, _ body: (inout Transfer) -> Void) {
-        transfers.withLock { body(&$0[way, default: Transfer()]) }
+    /// Does nothing if another content has taken its place.
+    private func change(_ way: Way, of content: ChunkHash, _ body: (inout Transfer) -> Void) {
+        transfers.withLock { transfers in
+            var transfer = transfers[way] ?? Transfer(content: content)
+            guard transfer.content == content else { return }
+            body(&transfer)
+            transfers[way] = transfer
+        }
         onChange(way)
     }
 }

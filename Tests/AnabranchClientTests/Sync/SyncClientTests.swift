@@ -277,6 +277,9 @@ import Testing
                 try await one.settle()
                 try await two.settle()
                 #expect(try await two.tasks == [1])
+                for (device, user) in [(one, ann), (two, bob)] {
+                    #expect(try await SyncedStore(device.replica, []).account == user.id)
+                }
                 let events = await one.replica.events()
                 app.accounts.removeSessions(of: ann.id)
                 #expect(try await first(events, \.stop).code == .loggedOut)
