@@ -106,6 +106,9 @@ import Testing
             while !kinds.contains(.statusChanged), let some = await changes.next() { kinds += some.map(\.kind) }
             #expect(kinds.contains(.created))
             let file = try space.open(SpacePath("/plans/b.txt"))
+            let model = await ObservedFile(of: file), ofSpace = await ObservedSpace(of: space)
+            #expect(await model.path == file.path)
+            #expect(await ofSpace.status.pendingFiles <= 1)
             for await status in file.statusUpdates where !status.isPending { break }
             try await space.waitForUpload()
             let status = try await space.status(of: SpacePath("/plans/b.txt"))
@@ -142,6 +145,7 @@ import Testing
         try await Self.withDevices { rig, device, _ in
             let store = device.store
             #expect(store.completedFirstSync && store.isRunning && store.status.isOnline)
+            #expect(store.account == nil, "its route names no user")
             try await store.wait(for: .idle)
             #expect(!store.status.isUploading && !store.status.isDownloading && store.status.pendingTransactions == 0)
             let id = try device.key("/plans/a.txt"), third = try await rig.device("three")

@@ -1,4 +1,4 @@
-"""Fills the disk of a device, and then of the server, while a file is put, and makes room again:
+"""Fills the disk of a device while a file comes and one is put, and then that of the server, and makes room again:
 
     full.py PATH-OF-ANABRANCH
 
@@ -30,7 +30,18 @@ def main():
             print(f"{name}: {done.returncode} {done.stderr.strip()}")
             return done
 
-        ok = put("/first", full).returncode == 0
+        def get(name, target):
+            line = command(program, server, place / "three", "get", name, target)
+            done = subprocess.run([*line, "--timeout", "5"], capture_output=True, text=True, env={**os.environ, **full})
+            print(f"{name}: {done.returncode} {done.stderr.strip()}")
+            return done
+
+        ok, copy = put("/first", full).returncode == 0, place / "copy-of-first"
+        flag.write_text("")
+        refused = get("/first", copy)
+        ok = ok and refused.returncode == 1 and "No space left on device" in refused.stderr and not copy.exists()
+        flag.unlink()
+        ok = get("/first", copy).returncode == 0 and copy.read_bytes() == source.read_bytes() and ok
         for owner, name, environment, sentence in [
             ("device", "/second", full, "No space left on device"),
             ("server", "/third", {}, "the disk of the server is full"),
