@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -17,6 +18,20 @@ import Testing
             try #require(numbers.count == 5, "\(line)")
             #expect(numbers[1] > 0 && numbers[2] > 0 && numbers[1] + numbers[2] >= 15 && numbers[3] > 0, "\(line)")
         }
+    }
+
+    /// 500: `anabranch-lab torture --store URL --nodes 3 --cycles 500`.
+    @Test("servers that share a database, of which each is killed, lose nothing either")
+    func tortureOfSeveralServers() async throws {
+        let database = try TestPostgres(settings: [])
+        defer { database.end() }
+        let store = database.url(try database.makeDatabase())
+        let answer = try await LabProcess.run(
+            [
+                "torture", "--serve", LabProcess.server, "--store", store, "--nodes", "2", "--clients", "3", "--cycles",
+                "10",
+            ])
+        #expect(answer.status == 0 && answer.output.hasSuffix("2 passed, 0 failed\n"), "\(answer)")
     }
 
     @Test("a server that does not start makes it fail, and it says how to repeat that")
