@@ -3,6 +3,7 @@ import AnabranchCore
 @testable import AnabranchPostgres
 import AnabranchPostgresWire
 import AnabranchTesting
+import Foundation
 import Testing
 
 /// The behaviour of the store in PostgreSQL when connections, other nodes or the server are not as they should be
@@ -72,6 +73,46 @@ import Testing
         let refusal = try file.integrate(
             Upload([ChangesetWriter.setting(1, to: 4)], from: 3, base: 2), from: ident.ident)
         #expect(refusal == nil && file.head.version == 3)
+    }
+
+    /// More of them: `ANABRANCH_FAILOVERS=50 swift test --filter whoeverHasSeenWhatIsLostResets`.
+    @Test func whoeverHasSeenWhatIsLostResets() throws {
+        let count = ProcessInfo.processInfo.environment["ANABRANCH_FAILOVERS"].flatMap(Int.init) ?? 1
+        let server = try TestPostgres()
+        defer { server.end() }
+        let store = try Self.store(on: server, seconds: 10)
+        var random = SeededRandom(seed: 1), file = try Self.reopened(in: store)
+        let ident = try file.allocateIdent()
+        try file.integrate(Upload([Self.object]), from: ident.ident)
+        // The salts of the versions that clients may know.
+        var salts = [file.head.version: file.head.versionSalt]
+        func write() throws {
+            let version = file.head.version, upload = ClientVersion(version.rawValue + 1)
+            let changeset = ChangesetWriter.setting(1, to: Int64(upload.rawValue))
+            let refusal = try file.integrate(Upload([changeset], from: upload, base: version), from: ident.ident)
+            #expect(refusal == nil && file.head.version == version + 1)
+            salts[file.head.version] = file.head.versionSalt
+        }
+        for number in 1...count {
+            for _ in 0...random.below(3) { try write() }
+            try server.keepCopy()
+            file = try Self.reopened(in: store)
+            let kept = file.head.version
+            for _ in 0...random.below(3) { try write() }
+            try server.becomeStandby()
+            try server.promote()
+            file = try Self.reopened(in: store)
+            try #require(file.head.version == kept, "failover \(number)")
+            for (version, salt) in salts {
+                let refusal = try Self.refusal(of: ident, at: version, salt, by: file)
+                // Nobody can tell whether who had just that has seen more.
+                let expected: HistoryError.Code? =
+                    version > kept ? .badServerVersion : version == kept ? .divergingHistories : nil
+                #expect(refusal == expected, "failover \(number): version \(version) of \(kept)")
+            }
+            salts = salts.filter { $0.key < kept }
+            salts[kept] = file.head.versionSalt
+        }
     }
 
     @Test func aFailoverWithoutVersionsLetsClientFilesExpire() throws {
