@@ -195,6 +195,17 @@ import Testing
         #expect(answer.status == 0 && answer.output.contains("and the cat"), "\(answer)")
     }
 
+    /// `Examples/Cluster`
+    @Test func aPhoneGoesOnWhileEachServerOfTheExampleIsReplaced() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let answer = try Self.run(#"'\#(root.path())/Examples/Cluster/run.sh' "$url""#)
+        #expect(answer.status == 0, "\(answer)")
+        for note in ["with both", "without north", "without south", "after north was killed"] {
+            #expect(answer.output.contains(#""title":"\#(note)""#), "\(answer)")
+        }
+    }
+
     @Test func aStoreIsForOneServerAtATimeOrForSeveral() throws {
         let answer = try Self.run(
             """
