@@ -29,6 +29,7 @@ enum MetricHelp {
         "anabranch_log_bytes_sealed_total": "Bytes of changesets that became part of a segment.",
         "anabranch_log_bytes_trimmed_total": "Bytes of changesets that went from the log.",
         "anabranch_log_entries_archived_total": "Log entries that went to the archive.",
+        "anabranch_log_entries_followed_total": "Log entries that other servers had written, and that were taken in.",
         "anabranch_log_entries_sealed_total": "Log entries that became part of a segment.",
         "anabranch_log_entries_trimmed_total": "Log entries that went because nobody needed them any more.",
         "anabranch_log_entries_visited_total": "Log entries that were looked at to merge uploads.",

@@ -7,6 +7,8 @@ import Metrics
 extension FileSessions {
     /// Takes in changes by other nodes.
     func follow() throws(HistoryError) {
+        let before = file.version
+        defer { environment.metrics.followedEntries.increment(by: file.version.rawValue - before.rawValue) }
         guard let flexible else { return try file.follow() }
         let evaluationCount = flexible.evaluationCount
         try flexible.follow()

@@ -37,6 +37,8 @@ struct SyncMetrics: Sendable {
     /// Transactions of the store: commits that come while their shard waits or is flushed are stored together, in one.
     let transactions: Counter
     let commitConflicts: Counter
+    /// Entries of other nodes that were taken in.
+    let followedEntries: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let skippedInstructions: Counter
@@ -78,6 +80,7 @@ struct SyncMetrics: Sendable {
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         transactions = Counter(label: "anabranch_transactions_total", factory: factory)
         commitConflicts = Counter(label: "anabranch_commit_conflicts_total", factory: factory)
+        followedEntries = Counter(label: "anabranch_log_entries_followed_total", factory: factory)
         commits = Counter(label: "anabranch_commits_total", factory: factory)
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
