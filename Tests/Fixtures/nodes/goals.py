@@ -80,10 +80,14 @@ class Server:
         self.folder = WORK / f"server-{Server.count}"
         self.folder.mkdir()
         self.log = self.folder / "log"
+        mode, environment = ["--dev"], dict(os.environ)
+        if host != "127.0.0.1":
+            mode = ["--insecure", "--rules", "everybody"]
+            environment["ANABRANCH_USER_WITHOUT_TOKEN"] = "anybody"
         self.process = subprocess.Popen(
-            [*within, ANABRANCH, "serve", "--dev", "--data", str(self.folder / "data"), "--store", store, *words,
-             "--listen", f"{host}:0", *(["--insecure"] if host != "127.0.0.1" else [])],
-            stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True)
+            [*within, ANABRANCH, "serve", *mode, "--data", str(self.folder / "data"), "--store", store, *words,
+             "--listen", f"{host}:0"], stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True,
+            env=environment)
         line = self.process.stdout.readline().strip()
         self.refusal = "" if line else self.log.read_text().strip().splitlines()[-1]
         self.url = f"ws://{line.removeprefix('listening on ')}"
@@ -122,13 +126,16 @@ class Nodes:
         process = subprocess.Popen(
             [LAB, "load", name, *map(str, words), "--bystanders", "0", "--alone-seconds", "0.1", "--url",
              self.servers[0].url, *others], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        said = ""
         for line in process.stderr:
+            said += line
             if line.startswith("the load begins"):
                 break
         meanwhile()
         output, errors = process.communicate()
         if process.returncode:
-            raise RuntimeError(f"load {name}: {errors}")
+            logs = [server.log.read_text()[-500:] for server in self.servers]
+            raise RuntimeError(f"load {name}: {said}{errors}{logs}")
         report = json.loads(output.splitlines()[-1])
         if all(server.process.poll() is None for server in self.servers):
             spent = sum(server.cpu() for server in self.servers) - begin
