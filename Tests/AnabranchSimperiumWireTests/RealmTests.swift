@@ -183,6 +183,25 @@ import Testing
         }
     }
 
+    /// Also if a Realm client writes to it before the bucket is opened, as after a loss of the records.
+    @Test func aNameThatWasMadeForABucketStaysThatOfItsClass() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), className = BucketName.classNames("my-notes")[0]
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: login.user))
+            try await rig.server.write(to: path) { tx in
+                try BucketForm.flat.addClass(className, tx)
+                try tx.create(className, key: "k").dictionary("body").set("x", for: "t")
+            }
+            let others = try await Conversation(rig, login, library: "other", bucket: className)
+            #expect(try await others.list()["index"] == [])
+            let two = try await Conversation(rig, login, library: "other", bucket: "my-notes")
+            #expect(try await two.list()["index"] == [["id": "k", "v": 1, "d": ["t": "x"]]])
+            #expect(try await two.make("M", "k", ["v": .edits("=1\t+y"), "sv": 1])["ev"] == 2)
+        }
+    }
+
     /// Otherwise nobody could write to the bucket any more.
     @Test func aClassThatIsErasedIsMadeAgain() async throws {
         try await WireRig.run { rig in

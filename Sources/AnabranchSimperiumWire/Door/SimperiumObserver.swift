@@ -95,6 +95,7 @@ struct ChangeRecorder {
         if let bucket = try records.bucket(ofClass: className) { return bucket }
         let name = String(decoding: className, as: UTF8.self)
         guard BucketName.isValid(name), name.utf8.elementsEqual(className), app.settings(of: name)?.form != .typed,
+            BucketName.classNames(name).contains(name),
             let form = step.after.schema(ofClass: className).flatMap(BucketForm.init(of:))
         else { return nil }
         return try open(name, form, className, step.before, at: before, &records)

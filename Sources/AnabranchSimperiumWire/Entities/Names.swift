@@ -45,12 +45,23 @@ enum BucketName {
         }
     }
 
-    /// The names that the class of a bucket may have: the first one if nothing else has it.
+    /// The names that the class of a bucket may have: the first one if nothing else has it. No bucket has its own name
+    /// if that looks like one that was made for another.
     static func classNames(_ name: String) -> [String] {
         let allowed = name.utf8.filter { isPlain($0) || $0 == UInt8(ascii: "_") }
-        let hash = Hex.encode(SHA256.hash(data: Array(name.utf8)).prefix(4))
+        let hash = Hex.encode(SHA256.hash(data: Array(name.utf8)).prefix(hashBytes))
         let other = "b_\(String(decoding: allowed.prefix(40), as: UTF8.self))_\(hash)"
-        return allowed.count == name.utf8.count && name.utf8.count <= classBytesMax ? [name, other] : [other]
+        let isOwn = allowed.count == name.utf8.count && name.utf8.count <= classBytesMax && !isMade(name)
+        return isOwn ? [name, other] : [other]
+    }
+
+    private static let hashBytes = 4
+
+    /// True if a name looks like one that is made for a bucket.
+    private static func isMade(_ name: String) -> Bool {
+        let end = name.utf8.suffix(2 * hashBytes + 1)
+        return name.hasPrefix("b_") && end.first == UInt8(ascii: "_")
+            && Hex.decode(String(decoding: end.dropFirst(), as: UTF8.self))?.count == hashBytes
     }
 
     /// The longest name of a class.
