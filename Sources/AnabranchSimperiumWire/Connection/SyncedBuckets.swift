@@ -63,25 +63,21 @@ final class SyncedBuckets: Sendable {
     /// Opens the door of the file, which is created if it does not exist, and begins a new history if entries were
     /// missed, or the log was replaced by that of a backup.
     func openDoor() async throws {
-        while true {
-            let found = Mutex<(door: DoorRow?, head: SaltedVersion)?>(nil)
-            let version = try await write { _, records in
-                let (door, head) = (try records.door(), try records.head())
-                found.withLock { $0 = (door, head) }
+        // A write, if only to look, would make a merge that is under way begin anew.
+        let isOpen = try await server.readHead(of: path) { _, records in
+            try records.door()?.hasSeenAll(through: records.head()) ?? false
+        }
+        if isOpen == true { return }
+        let settings = settings, now = now
+        _ = try await write { transaction, records in
+            let head = try records.head()
+            guard let door = try records.door() else {
+                let salt = UInt64.random(in: 1 ... .max)
+                return records.set(DoorRow(position: head.version, logSalt: head.salt, salt: salt, bucketCount: 0))
             }
-            guard let (door, head) = found.withLock({ $0 }) else { return }
-            if door?.position == version, door?.logSalt == head.salt { return }
-            let settings = settings, now = now
-            _ = try await write { transaction, records in
-                guard try records.door() == door else { return }
-                guard let door else {
-                    let salt = UInt64.random(in: 1 ... .max)
-                    return records.set(
-                        DoorRow(position: head.version, logSalt: head.salt, salt: salt, bucketCount: 0))
-                }
-                var recorder = ChangeRecorder(settings, now: now, door: door)
-                try recorder.renew(at: head, transaction.state, &records)
-            }
+            guard !door.hasSeenAll(through: head) else { return }
+            var recorder = ChangeRecorder(settings, now: now, door: door)
+            try recorder.renew(at: head, transaction.state, &records)
         }
     }
 

@@ -154,7 +154,9 @@ struct BucketReader {
     private func entry(_ row: RecentRow, of bucket: Bucket, hasData: Bool) throws -> String? {
         let head = "{\"id\":\(JSONValue.string(row.key).encoded),\"v\":\(row.version)"
         guard hasData else { return head + "}" }
-        guard let body = try entity(row.key, of: bucket, at: row.version) else { return nil }
+        let isNewest = row.supersededAt == nil
+        let body = try isNewest ? graph.entity(row.key, of: bucket) : entity(row.key, of: bucket, at: row.version)
+        guard let body else { return nil }
         return head + ",\"d\":\(JSONValue.object(body).encoded)}"
     }
 

@@ -27,6 +27,9 @@ struct DoorRow: Equatable {
 
     /// The point after everything that the door has seen.
     var end: ChangePlace { .end(of: position) }
+
+    /// True if the log ends with the last entry that the door has seen.
+    func hasSeenAll(through head: SaltedVersion) -> Bool { position == head.version && logSalt == head.salt }
 }
 
 /// A bucket of a file: one class.
