@@ -1,5 +1,6 @@
 import AnabranchChunks
 import AnabranchClient
+import AnabranchFilesWire
 import Foundation
 import Testing
 
