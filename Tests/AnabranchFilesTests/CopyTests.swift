@@ -59,6 +59,9 @@ import Testing
             try await file.copy(to: copy)
             #expect(proxy.bytes == bytes)
             #expect(try Data(contentsOf: copy) == Self.content)
+            let error = await #expect(throws: SpaceError.self) { try await file.copy(to: rig.folder) }
+            #expect(error?.code == .isFolder)
+            #expect(proxy.bytes == bytes)
             try await two.close()
         }
     }

@@ -175,6 +175,7 @@ public final class SpaceFile: Sendable {
     /// the cache. Chunks that the file had before are not transferred again, nor those that came before a failure.
     /// - Throws: see `read`; `CancellationError`, which ends the download of what comes straight into the file.
     public func copy(to url: URL) async throws {
+        if FolderScan.look(url.path)?.isFolder == true { throw SpaceError(.isFolder, "\(url.path) is a folder") }
         // Its name is short, whatever that of the file is.
         let draft = url.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).part").path
         defer { unlink(draft) }

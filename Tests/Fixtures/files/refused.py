@@ -3,8 +3,9 @@
 A file and a folder that the user may not read are told and passed over: the mirror goes on, nothing in the folder
 counts as deleted, and no empty file stands for what is not known. Once they can be read they come up under their own
 names. A put of a file that is missing, or of a pipe, says so, ends with 1, and makes nothing; a get into a folder that
-is missing does not put it down to the server. The exit status is 1 if something else happens. Since nothing is refused
-to root, it runs the commands as another user.
+is missing does not put it down to the server. What comes from the standard input can be put, and got on the standard
+output. The exit status is 1 if something else happens. Since nothing is refused to root, it runs the commands as
+another user.
 """
 
 import os
@@ -25,9 +26,10 @@ def main():
         server, tree, device = Server(program, place / "server"), place / "tree", place / "one"
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
-        def run(*arguments):
+        def run(*arguments, **options):
             done = subprocess.run(
-                command(program, server, device, *arguments), capture_output=True, text=True, timeout=120, **user)
+                command(program, server, device, *arguments), capture_output=True, text=True, timeout=120, **user,
+                **options)
             print(f"{arguments[0]}: {done.returncode} {done.stderr.strip()}")
             return done
 
@@ -58,6 +60,8 @@ def main():
             ok = names() == {"locked/", "locked/in", "ok", "unreadable"} and ok
             nowhere = run("get", "/ok", place / "missing" / "copy")
             ok = nowhere.returncode == 1 and server.address not in nowhere.stderr and ok
+            ok = run("put", "-", "/piped", input="through a pipe").returncode == 0 and ok
+            ok = run("get", "/piped", "-").stdout == "through a pipe" and ok
             return ok
         finally:
             server.kill()
