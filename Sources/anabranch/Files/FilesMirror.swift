@@ -20,7 +20,8 @@ struct FilesMirror: AsyncParsableCommand {
             cannot have is reported on standard error and skipped. What the folder and the space had in common is \
             remembered beside the replica, so changes that are made while nothing runs are understood as well. If the \
             folder is gone or another one, as when a disk is not mounted, nothing is deleted in the space: everything \
-            comes down again.
+            comes down again. Contents are in the folder alone, and not in a cache as well; rights and owners are not \
+            synced.
 
             EXAMPLES
               anabranch files mirror ./plans --data ./spaces --path 'my-app/"files"' \\
