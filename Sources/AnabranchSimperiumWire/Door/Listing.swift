@@ -103,16 +103,7 @@ struct BucketReader {
     /// for too long, gives the first page of a new one.
     /// - Parameter bucket: nil if nothing has been written to it.
     func page(_ request: ListingRequest, of bucket: Bucket?, named name: String) throws -> ListingPage {
-        func page(
-            _ entries: [String], snapshot: ChangePlace, mark: ListingMark?, passed: Int = 0
-        ) -> ListingPage {
-            let end = mark.map { ",\"mark\":\"\($0.text)\"" } ?? ""
-            let current = door.cv(snapshot, of: name)
-            return ListingPage(
-                text: "{\"current\":\"\(current)\",\"index\":[\(entries.joined(separator: ","))]\(end)}",
-                snapshot: snapshot, isLast: mark == nil, passedCount: passed)
-        }
-        guard let bucket else { return page([], snapshot: door.end, mark: nil) }
+        guard let bucket else { return answer([], of: name, snapshot: door.end, mark: nil) }
         let mark = ListingMark(request.mark).flatMap { mark in
             mark.salt == door.salt && mark.bucket == bucket.number && mark.snapshot <= door.end
                 && mark.startedAt <= now && now - mark.startedAt <= settings.listingSeconds ? mark : nil
@@ -125,7 +116,9 @@ struct BucketReader {
             let countMax = max(request.limit, min(request.offset - skipped, ListingRequest.limitMax))
             let rows = try records.recent(of: bucket, before: place, countMax: countMax + 1)
             for row in rows {
-                if row.place <= since { return page(entries, snapshot: snapshot, mark: nil, passed: passed) }
+                guard row.place > since else {
+                    return answer(entries, of: name, snapshot: snapshot, mark: nil, passed: passed)
+                }
                 guard row.supersededAt.map({ $0 > snapshot }) ?? true else {
                     passed += 1
                     continue
@@ -139,16 +132,27 @@ struct BucketReader {
                 if entries.count == request.limit || !entries.isEmpty && bytes > Self.messageBytesMax {
                     let mark = ListingMark(
                         snapshot: snapshot, place: place, startedAt: startedAt, bucket: bucket.number, salt: door.salt)
-                    return page(entries, snapshot: snapshot, mark: mark, passed: passed)
+                    return answer(entries, of: name, snapshot: snapshot, mark: mark, passed: passed)
                 }
                 entries.append(entry)
                 place = row.place
             }
             guard rows.count > countMax, let last = rows.last else {
-                return page(entries, snapshot: snapshot, mark: nil, passed: passed)
+                return answer(entries, of: name, snapshot: snapshot, mark: nil, passed: passed)
             }
             place = last.place
         }
+    }
+
+    /// - Parameter name: that of the bucket.
+    private func answer(
+        _ entries: [String], of name: String, snapshot: ChangePlace, mark: ListingMark?, passed: Int = 0
+    ) -> ListingPage {
+        let current = door.cv(snapshot, of: name)
+        let end = mark.map { ",\"mark\":\"\($0.text)\"" } ?? ""
+        return ListingPage(
+            text: "{\"current\":\"\(current)\",\"index\":[\(entries.joined(separator: ","))]\(end)}",
+            snapshot: snapshot, isLast: mark == nil, passedCount: passed)
     }
 
     private func entry(_ row: RecentRow, of bucket: Bucket, hasData: Bool) throws -> String? {
