@@ -32,7 +32,7 @@ import Testing
     @Test func clientsOfTheDataAPI() async throws {
         let python = Self.tree.appending(path: ".build/python/bin/python3").path()
         try #require(FileManager.default.isExecutableFile(atPath: python), "scripts/test makes \(python)")
-        try await Self.run(python, "data_clients_test.py", okCount: 17)
+        try await Self.run(python, "data_clients_test.py", okCount: 18)
     }
 
     /// Debian's node-sockjs-client (`Spec/Simperium.md`, section 13).

@@ -24,8 +24,11 @@ rules: everybody
 apps:
   my-app:
     providers: [local-userpass]
-    simperium: {{buckets: {{small: {{entity-bytes: 1024, strict-deletes: true}}}}}}
+    simperium:
+      buckets: {{small: {{entity-bytes: 1024, strict-deletes: true}}}}
+      administrators: [administrators.json]
 """
+ADMINISTRATOR = "0123456789abcdef0123456789abcdef"
 
 
 def expect(found, wanted):
@@ -199,6 +202,15 @@ def simperium3(port):
     expect(api["note"].get("mine"), {"a": 1})
     ok("SPUser.get, SPUser.post")
 
+    login = {"username": "ann@example.com", "password": "secret-word"}
+    user = requests.post(f"http://127.0.0.1:{port}/1/{APP}/authorize/", json=login, timeout=60).json()["userid"]
+    administrator = simperium.core.Api(APP, auth_token=ADMINISTRATOR, userid=user, **host)
+    expect(administrator.note.get("mine"), {"a": 1})
+    expect(administrator.note.post("mine", {"b": 2}, include_response=True)[1], {"a": 1, "b": 2})
+    expect(status_of(lambda: simperium.core.Api(APP, auth_token=ADMINISTRATOR, **host).note.index()), 400)
+    expect(status_of(lambda: simperium.core.Api(APP, auth_token=ADMINISTRATOR, userid="x", **host).note.index()), 401)
+    ok("Api of an administrator, for a user")
+
     small = api.small
     expect(status_of(lambda: small.post("k", {"t": "x" * 2000})), 413)
     small.post("k", {"t": "x"})
@@ -285,6 +297,8 @@ def main(program):
         configuration = f"{home}/anabranch.yaml"
         with open(configuration, "w", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(data=f"{home}/data"))
+        with open(f"{home}/administrators.json", "w", encoding="utf-8") as file:
+            json.dump([ADMINISTRATOR], file)
         with open(f"{home}/log", "w", encoding="utf-8") as log:
             server = subprocess.Popen(
                 [program, "serve", "--config", configuration], stdout=subprocess.PIPE, stderr=log, text=True)
