@@ -84,13 +84,11 @@ struct SimperiumSection {
         }
         var secrets = SecretList(files: files)
         for file in files {
-            do {
-                let problem = secrets.add(Array(try TextInput.text(ofFile: file).utf8), length: length)
-                if let problem { problems.append("\(file): \(problem)") }
-            } catch let error as InputError {
-                problems.append(error.description)
+            do throws(InputError) {
+                let text = try TextInput.text(ofFile: file)
+                if let problem = secrets.add(text.utf8, length: length) { problems.append("\(file): \(problem)") }
             } catch {
-                problems.append("\(file): \(error)")
+                problems.append(error.description)
             }
         }
         return secrets
