@@ -81,6 +81,28 @@ import Testing
         }
     }
 
+    /// It waits, goes up, and is acknowledged when the server has its chunks and its name.
+    @Test func anUploadRisesToItsEnd() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), file = try await device.space.create(SpacePath("/big"))
+            try await file.write(Self.content)
+            let statuses = file.statusUpdates
+            try await device.connect()
+            var last = 0.0
+            for await status in statuses {
+                #expect(status.isCached && status.issue == nil)
+                #expect(status.progress.fraction >= last && status.progress.fraction <= 1)
+                last = status.progress.fraction
+                if !status.isPending {
+                    #expect(status.state == .idle)
+                    break
+                }
+            }
+            #expect(last == 1)
+            try await device.close()
+        }
+    }
+
     @Test func whoeverIsCancelledDoesNotWait() async throws {
         try await Self.run { rig, _, two, gate in
             let file = try two.space.open(SpacePath("/big"))
