@@ -114,7 +114,7 @@ extension SyncedFile {
     /// - Returns: the entry, and what it touches if there are observers; nil if the changeset has no instruction, and
     ///   so nothing is added.
     func append(
-        _ recorded: [UInt8], at timestamp: ChangesetTime, after newest: ChangesetTime, to commit: inout Commit
+        _ recorded: consuming [UInt8], at timestamp: ChangesetTime, after newest: ChangesetTime, to commit: inout Commit
     ) throws(HistoryError) -> (entry: LogEntry, touched: RecordStep.Touched?)? {
         let head = commit.newHead, version = head.version + 1, time = timestamp.following(newest)
         var arena = ChangesetArena()
@@ -126,6 +126,8 @@ extension SyncedFile {
         } catch {
             throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
         }
+        // It is as long as the changeset that is encoded from it.
+        _ = consume recorded
         guard !arena.isEmpty(index) else { return nil }
         try arena.checkReplacedClasses(in: index)
         let changeset = arena.encoded(index)

@@ -108,20 +108,20 @@ private struct HeadCommit {
 
     private mutating func add(_ write: HeadWrite, in file: SyncedFile) throws -> ServerVersion {
         var after = state, set = records, author: [UInt8] = []
-        let written = try after.writeAsServer(objectBytesMax: file.mergeOptions.objectBytesMax) {
+        let (recorded, made) = try after.writeAsServer(objectBytesMax: file.mergeOptions.objectBytesMax) {
             author = try write.body($0, &set)
         }
-        if written.changeset.isEmpty {
+        if recorded.isEmpty {
             records = set
             return commit.newHead.version
         }
         let before = try newest ?? file.newestTime(view, commit.head.version)
-        let appended = try file.append(written.changeset, at: write.timestamp, after: before, to: &commit)
+        let appended = try file.append(consume recorded, at: write.timestamp, after: before, to: &commit)
         if let (entry, touched) = appended {
             file.observe(
                 RecordStep(entry: entry, author: author, before: state, after: after, known: touched), &set)
             newest = entry.timestamp
-            changes.append(written.changes)
+            changes.append(made)
             state = after
         }
         records = set

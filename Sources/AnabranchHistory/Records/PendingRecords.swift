@@ -10,16 +10,28 @@ package struct PendingRecords {
         static func < (left: Kind, right: Kind) -> Bool { (left.space, left.number) < (right.space, right.number) }
     }
 
+    /// The key of a record, hashed as it lies in memory.
+    private struct Key: Hashable {
+        var bytes: [UInt8]
+
+        func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
+    }
+
+    private struct Change {
+        var value: [UInt8]?
+        var expiresAt: UInt64
+    }
+
     private let view: any FileView
-    /// By kinds, since ranges are looked for within one.
-    private var changes: [Kind: [RecordPlace: RecordChange]] = [:]
+    /// By kinds, since ranges are looked for within one. There may be very many.
+    private var changes: [Kind: [Key: Change]] = [:]
     /// Ranges that were read as a whole, with their records.
     private var known: [(range: RecordRange, records: SortedRecords)] = []
 
     /// - Parameter changes: those that the commit makes already.
     package init(over view: any FileView, _ changes: [RecordChange] = []) {
         self.view = view
-        for change in changes { set(change) }
+        for change in changes { set(change.value, at: change.place, expiresAt: change.expiresAt) }
     }
 
     /// The version at the head, below what the commit writes.
@@ -27,7 +39,11 @@ package struct PendingRecords {
 
     /// The changes, sorted by place.
     package var sortedChanges: [RecordChange] {
-        changes.sorted { $0.key < $1.key }.flatMap { $0.value.values.sorted { $0.place.key.precedes($1.place.key) } }
+        changes.sorted { $0.key < $1.key }.flatMap { kind, changes in
+            changes.sorted { $0.key.bytes.precedes($1.key.bytes) }.map { key, change in
+                RecordChange(place: kind.place(of: key.bytes), value: change.value, expiresAt: change.expiresAt)
+            }
+        }
     }
 
     /// The newest version of the log that the records go with.
@@ -38,7 +54,7 @@ package struct PendingRecords {
 
     /// The content of a record; nil if there is none.
     package func value(at place: RecordPlace) throws(HistoryError) -> [UInt8]? {
-        if let change = changes[Kind(place)]?[place] { return change.value }
+        if let change = changes[Kind(place)]?[Key(bytes: place.key)] { return change.value }
         for (range, records) in known where range.contains(place) { return records[place]?.value }
         return try view.record(at: place)?.value
     }
@@ -63,31 +79,31 @@ package struct PendingRecords {
 
     /// - Parameter expiresAt: in seconds since 1970; 0: never.
     package mutating func set(_ value: [UInt8]?, at place: RecordPlace, expiresAt: UInt64 = 0) {
-        set(RecordChange(place: place, value: value, expiresAt: expiresAt))
-    }
-
-    private mutating func set(_ change: RecordChange) {
-        changes[Kind(change.place), default: [:]][change.place] = change
+        changes[Kind(place), default: [:]][Key(bytes: place.key)] = Change(value: value, expiresAt: expiresAt)
     }
 
     /// The records of a range in the order of their keys, or in the opposite one; `countMax` at most.
     package func records(
         in range: RecordRange, countMax: Int, isReversed: Bool = false
     ) throws(HistoryError) -> [DoorRecord] {
-        let changed = changes[Kind(range)]?.values.filter { range.contains($0.place) } ?? []
+        let kind = Kind(range), changed = changed(in: range)
         let stored = try stored(in: range, countMax: countMax + changed.count, isReversed: isReversed)
         guard !changed.isEmpty else { return stored }
         var found = Dictionary(uniqueKeysWithValues: stored.map { ($0.place, $0) })
         // Beyond the last stored record that was read, others may stand between.
         let end = stored.count == countMax + changed.count ? stored.last?.place : nil
-        for change in changed {
-            found[change.place] = change.value.map {
-                DoorRecord(place: change.place, value: $0, expiresAt: change.expiresAt)
-            }
+        for (key, change) in changed {
+            let place = kind.place(of: key.bytes)
+            found[place] = change.value.map { DoorRecord(place: place, value: $0, expiresAt: change.expiresAt) }
         }
         let sorted = found.values.sorted { isReversed ? $1.place < $0.place : $0.place < $1.place }
         let known = end.map { end in sorted.prefix { isReversed ? end <= $0.place : $0.place <= end } } ?? sorted[...]
         return Array(known.prefix(countMax))
+    }
+
+    private func changed(in range: RecordRange) -> [(key: Key, value: Change)] {
+        let kind = Kind(range)
+        return Array((changes[kind] ?? [:]).lazy.filter { range.contains(kind.place(of: $0.key.bytes)) })
     }
 
     private func stored(in range: RecordRange, countMax: Int, isReversed: Bool) throws(HistoryError) -> [DoorRecord] {
@@ -102,4 +118,7 @@ extension PendingRecords.Kind {
     fileprivate init(_ place: RecordPlace) { self.init(space: place.space, number: place.kind) }
 
     fileprivate init(_ range: RecordRange) { self.init(space: range.space, number: range.kind) }
+
+    /// The name of the record of a key.
+    func place(of key: [UInt8]) -> RecordPlace { RecordPlace(space: space, kind: number, key: key) }
 }
