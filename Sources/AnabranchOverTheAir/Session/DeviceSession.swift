@@ -94,14 +94,16 @@ package struct DeviceSession: Sendable {
 
     // MARK: Messages
 
-    /// Takes a message and answers it. If it throws, the session is not to be used further: its state is undefined.
+    /// Takes a message and answers it. If it throws, the session is not to be used further: its state is undefined. The
+    /// message, which may be long, is given up before its changes are merged.
     /// - Parameters:
     ///   - bytes: the length of the message.
     ///   - isAllowed: false if the device may not act for the account: each command is refused.
     /// - Throws: what `data` throws, a failure of the store.
     package mutating func receive(
-        _ message: Message, bytes: Int, isAllowed: Bool, _ data: inout some SessionData
+        _ message: consuming Message, bytes: Int, isAllowed: Bool, _ data: inout some SessionData
     ) throws -> Message {
+        var message = message
         if let reason = fault(of: message) { return refusal(Status(.badRequest, reason), of: message.header) }
         peer = peer ?? message.header
         received = message.header.sequence
@@ -126,6 +128,8 @@ package struct DeviceSession: Sendable {
                 responses.append(item.response([Status(.notAllowed, "another user's account", paramName: "uri")]))
             }
         }
+        let blanks = message.body.filter { !$0.isResponse }.map { $0.response([]) }
+        message.body = []
         // A refused start has to come again with the next message.
         for uri in order where classes[uri]?.phase == .refused && classes[uri]?.refusedAt != received {
             classes[uri]?.phase = .ended
@@ -144,7 +148,7 @@ package struct DeviceSession: Sendable {
                 commands += try pushed(&data)
             }
         }
-        responses += unanswered(message, responses)
+        responses += unanswered(blanks, responses)
         if !order.contains(where: isBeforeMingle) { pulledBytes = 0 }
         heldBytes = pulledBytes
         for state in classes.values { heldBytes += state.push?.items.reduce(0) { $0 + $1.byteCount + 64 } ?? 0 }
@@ -161,12 +165,12 @@ package struct DeviceSession: Sendable {
     private var asksForInfo: Bool { asked.values.contains { if case .deviceInfo = $0 { true } else { false } } }
 
     /// The preliminary responses to changes whose outcome is not known yet, or never will be.
-    private func unanswered(_ message: Message, _ responses: [MessageItem]) -> [MessageItem] {
+    /// - Parameter blanks: responses to all commands, without a result.
+    private func unanswered(_ blanks: [MessageItem], _ responses: [MessageItem]) -> [MessageItem] {
         let answered = Set(responses.map(\.sequence))
-        return message.body.compactMap { item in
-            guard !item.isResponse, !answered.contains(item.sequence) else { return nil }
-            let phase = item.params["uri"]?.string.flatMap { classes[$0]?.phase }
-            return item.response([
+        return blanks.filter { !answered.contains($0.sequence) }.map { blank in
+            let phase = blank.params["uri"]?.string.flatMap { classes[$0]?.phase }
+            return blank.response([
                 Status(phase == .canceled ? .canceled : phase == .ended ? .failed : .notCompleted)
             ])
         }
@@ -247,22 +251,26 @@ package struct DeviceSession: Sendable {
     private mutating func mingleIfReady(_ data: inout some SessionData) throws -> [MessageItem] {
         guard isReadyToMingle else { return [] }
         let waiting = order.filter { classes[$0]?.phase == .wait }
-        let outcomes = try data.mingle(waiting.compactMap { classes[$0]?.pull })
+        var pulls: [Pull] = [], sent: [[(sequence: Int, ids: [String])]] = []
+        for uri in waiting {
+            guard let pull = classes[uri]?.pull else { continue }
+            pulls.append(pull)
+            sent.append(pull.commands.map { ($0.sequence, Array($0.changes.items.keys)) })
+            // They are given up as they are merged.
+            classes[uri]?.pull.commands = []
+        }
+        let outcomes = try data.mingle(consume pulls)
         var responses: [MessageItem] = []
-        for (uri, outcome) in zip(waiting, outcomes) {
-            let commands = classes[uri]?.pull.commands ?? []
-            for (sequence, fragments) in Dictionary(grouping: commands, by: \.sequence) {
+        for (index, (uri, outcome)) in zip(waiting, outcomes).enumerated() {
+            for (sequence, fragments) in Dictionary(grouping: sent[index], by: \.sequence) {
                 var failures: [Status] = []
                 if !outcome.failures.isEmpty {
-                    failures = fragments.flatMap { $0.changes.items.keys }.compactMap {
-                        outcome.failures[ExactString($0)]
-                    }
+                    failures = fragments.flatMap(\.ids).compactMap { outcome.failures[ExactString($0)] }
                 }
                 responses.append(
                     MessageItem("sync-changes", sequence, ["uri": .string(uri)], result: [Status](failures: failures)))
             }
             classes[uri]?.phase = .push
-            classes[uri]?.pull.commands = []
             classes[uri]?.push = outcome.push
         }
         return responses

@@ -24,9 +24,9 @@ package protocol SessionData {
     /// - Throws: a `Status` if that is refused.
     mutating func set(_ value: PropertyList?, of uri: String) throws
 
-    /// Merges what the device has sent with what the server has, of all dataclasses at once.
+    /// Merges what the device has sent, and gives it up, with what the server has, of all dataclasses at once.
     /// - Returns: the outcome of each, in their order.
-    mutating func mingle(_ pulls: [Pull]) throws -> [Mingled]
+    mutating func mingle(_ pulls: consuming [Pull]) throws -> [Mingled]
 
     /// The anchor that names the state of a device that has the first items of a push, or all of them with nil; nil if
     /// there is no anchor at that place.

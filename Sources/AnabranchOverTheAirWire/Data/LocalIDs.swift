@@ -7,11 +7,14 @@ struct LocalIDs {
     let view: RecordView
     /// The beginning of the keys of all ids, and of those of the records of each entity.
     private let prefix: [UInt8], prefixes: [[UInt8]]
+    /// The beginning of what is kept for an id of a record of each entity.
+    private let names: [[UInt8]]
 
     init(device: String, view: RecordView) {
         let prefix = RowKey(device, view.dataclass.uri).bytes
         (self.view, self.prefix) = (view, prefix)
         prefixes = view.dataclass.entities.map { RowKey(prefix, $0.name).bytes }
+        names = view.dataclass.entities.map { RowKey($0.name).bytes }
     }
 
     private func localPlace(_ local: String) -> RecordPlace { RowKind.localID.place(RowKey(prefix, local).bytes) }
@@ -60,7 +63,7 @@ struct LocalIDs {
             if try view.object(other) != nil { return false }
             try erase(local, &records)
         }
-        records.set(RowKey(view.dataclass.entities[id.entity].name, text).bytes, at: localPlace(local))
+        records.set(RowKey(names[id.entity], text).bytes, at: localPlace(local))
         records.set(Array(local.utf8), at: serverPlace)
         return true
     }

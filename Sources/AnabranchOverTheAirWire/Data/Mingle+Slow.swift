@@ -5,15 +5,15 @@ import AnabranchPropertyList
 
 /// The merge of all records of a device with those of the server (`Spec/OverTheAirServer.md`, section 5).
 extension ClassMingle {
-    mutating func mergeRecords(_ items: [ReadItem], _ reader: ItemReader, _ data: inout FileData) throws {
+    mutating func mergeRecords(_ items: inout [ReadItem], _ reader: ItemReader, _ data: inout FileData) throws {
         let edits = items.filter { !$0.isNewOrWhole }
-        let whole = edits.isEmpty ? items : items.filter(\.isNewOrWhole)
+        if !edits.isEmpty { items.removeAll { !$0.isNewOrWhole } }
         var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], gone: Set<ExactString> = []
         var byIdentity: Set<ExactString> = []
         let names = try AcceptedNames(sync).names, last = pull.anchors.lastDeviceAnchor
         let isTrusted = last != nil && (last.hasBytes(of: names.last) || isRepeat)
         let edited = Set(edits.filter { !$0.isDeletion }.map { ExactString($0.id) })
-        for item in whole where item.target != nil && isTrusted {
+        for item in items where item.target != nil && isTrusted {
             // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
             guard let target = item.target, try view.record(target) == nil else { continue }
             guard !edited.contains(ExactString(item.id)) else { continue }
@@ -27,19 +27,19 @@ extension ClassMingle {
             let candidates = local.map { [$0] } ?? view.candidates(id.text)
             refused[id] = try candidates.first { try view.object($0) != nil }
         }
-        let live = gone.isEmpty ? whole : whole.filter { !gone.contains(ExactString($0.id)) }
+        if !gone.isEmpty { items.removeAll { gone.contains(ExactString($0.id)) } }
         if isRepeat {
-            for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
-        } else if !live.isEmpty {
+            for item in items { if let target = item.target { pairs[ExactString(item.id)] = target } }
+        } else if !items.isEmpty {
             // One that the device has deleted, or of which an item is refused, is none of the others that it has.
             let deleted = edits.filter(\.isDeletion).compactMap(\.target)
             var match = try SlowMatch(view, without: Set(deleted).union(refused.values))
-            try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
+            try match.match(items, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
             (pairs, byID) = (match.pairs, match.byID)
             byIdentity = match.byIdentity
         }
         var found = pairs, random = SystemRandomNumberGenerator()
-        for item in live where found[ExactString(item.id)] == nil && !isRepeat {
+        for item in items where found[ExactString(item.id)] == nil && !isRepeat {
             var free = view.candidates(item.id, of: item.entity).first
             if let id = free, try view.object(id) != nil { free = nil }
             found[ExactString(item.id)] =
@@ -48,8 +48,7 @@ extension ClassMingle {
                     entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
         }
         let ids = reader.ids
-        var told = live
-        try reader.resolve(&told, found, new: Set(found.keys))
+        try reader.resolve(&items, found, new: Set(found.keys))
         func isAtOnce(_ item: ReadItem) -> Bool { item.links.isEmpty && matches == nil }
         func merge(_ item: ReadItem, _ id: RecordID) throws {
             let local = ExactString(item.id), isNew = pairs[local] == nil
@@ -76,7 +75,8 @@ extension ClassMingle {
                 if let id = pairs[local] ?? refused[local] { try give(local.text, to: id, ids, &data) }
             }
             var made: Set<RecordID> = []
-            for item in told {
+            for index in items.indices {
+                let item = items[index]
                 guard let id = found[ExactString(item.id)] else { continue }
                 if pairs[ExactString(item.id)] == nil, made.insert(id).inserted {
                     try create(id, item, ids, &data)
@@ -84,10 +84,13 @@ extension ClassMingle {
                     try give(item.id, to: id, ids, &data)
                 }
                 // Links need all records.
-                if isAtOnce(item) { try merge(item, id) }
+                if isAtOnce(item) {
+                    try merge(item, id)
+                    items[index].giveUp()
+                }
             }
         }
-        for item in told where isRepeat || !isAtOnce(item) {
+        for item in items where isRepeat || !isAtOnce(item) {
             if let id = found[ExactString(item.id)] { try merge(item, id) }
         }
         try mergeEdits(edits, found, reader, &data)
@@ -122,17 +125,13 @@ extension ClassMingle {
     private mutating func merge(
         _ item: ReadItem, _ id: RecordID, writes: Bool, isNew: Bool, isWonByServer: Bool, _ isByID: Bool
     ) throws {
+        settled.remove(id)
+        if writes, isNew, item.links.isEmpty, try writer.record(id)?.isEmpty ?? true { return try settle(id, item) }
         var sent = item.told
         for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
         knownRecords[id] = KnownRecord(fields: sent)
-        settled.remove(id)
         guard writes else { return }
         let now = try writer.record(id) ?? [:]
-        if isNew, now.isEmpty, item.links.isEmpty {
-            try writer.fill(id, with: item)
-            settled.insert(id)
-            return
-        }
         func isWritten(_ name: String) -> Bool {
             guard sent[name] != nil, sent[name] != now[name] else { return false }
             if isNew || !isWonByServer { return true }

@@ -11,10 +11,11 @@ struct ItemTooLarge: Error {
 extension FileData {
     func newName(_ pull: Pull) -> String { pull.anchors.nextDeviceAnchor ?? "" }
 
-    mutating func mingle(_ pulls: [Pull]) throws -> [Mingled] {
-        var outcomes: [Mingled] = []
-        for pull in pulls {
-            var mingle = try ClassMingle(self, pull)
+    mutating func mingle(_ pulls: consuming [Pull]) throws -> [Mingled] {
+        var outcomes: [Mingled] = [], pulls = pulls
+        for index in pulls.indices {
+            var mingle = try ClassMingle(self, pulls[index])
+            pulls[index].commands = []
             try mingle.run(&self)
             outcomes.append(Mingled(failures: mingle.failures, push: try mingle.push(&self)))
         }
@@ -24,7 +25,8 @@ extension FileData {
 
 /// The merge of a device's changes of a dataclass with the server's (`Spec/OverTheAirServer.md`, section 5).
 struct ClassMingle {
-    let pull: Pull
+    /// What the device has sent; its commands until they are read.
+    private(set) var pull: Pull
     let dataclass: Dataclass
     /// The records before the merge.
     let view: RecordView
@@ -50,6 +52,8 @@ struct ClassMingle {
     let supported: [Set<ExactString>?]
     /// The records of a slow sync with the outcome for each; nil if not requested.
     var matches: [MatchedRecord]?
+    /// False if nothing looks again at new records that are as they were sent: then their fields are not kept.
+    private(set) var keepsSettled = true
 
     init(_ data: FileData, _ pull: Pull) throws {
         self.pull = pull
@@ -105,16 +109,19 @@ struct ClassMingle {
         try data.localIDs(dataclass).readAhead(for: count, &data.records)
         let reader = ItemReader(data, dataclass, feed)
         var items = try reader.items(of: pull, isMatched: pull.mode == .slow && !isRepeat)
+        let type = pull.commands.last { $0.changes.itemType != nil }?.changes.itemType
+        pull.commands = []
+        keepsSettled = filter.isLimiting || Set(items.lazy.map { ExactString($0.id) }).count < items.count
         switch pull.mode {
         case .fast: if !isRepeat { try mergeChanges(&items, reader, &data) }
-        case .slow: try mergeRecords(items, reader, &data)
+        case .slow: try mergeRecords(&items, reader, &data)
         case .reset:
             let ids = data.localIDs(dataclass)
             try ids.eraseAll(&data.records)
             (forced, erased, conflicts) = ([], [], [:])
         }
         failures = isRepeat ? storedFailures() : reader.failures
-        try record(&data)
+        try record(type, &data)
     }
 
     private func storedFailures() -> [ExactString: Status] {
@@ -125,8 +132,8 @@ struct ClassMingle {
         return failures
     }
 
-    /// Records the name of the changes and their outcome.
-    private mutating func record(_ data: inout FileData) throws {
+    /// Records the name of the changes, their form and their outcome.
+    private mutating func record(_ type: Changes.ItemType?, _ data: inout FileData) throws {
         sync = try data.sync(pull.uri)
         if !isRepeat {
             var names = try AcceptedNames(sync)
@@ -135,9 +142,7 @@ struct ClassMingle {
             let stored = PropertyListDictionary(failures.map { ($0.text, $1.propertyList) }) { first, _ in first }
             sync["failures"] = stored.isEmpty ? nil : .dictionary(stored)
         }
-        if let type = pull.commands.last(where: { $0.changes.itemType != nil })?.changes.itemType {
-            sync["form"] = .string(type.rawValue)
-        }
+        if let type { sync["form"] = .string(type.rawValue) }
         sync["round"] = .number(sync.number("round") + 1)
     }
 
@@ -154,12 +159,14 @@ struct ClassMingle {
         try reader.resolve(&items, new, new: Set(new.keys))
         // Records without links are written at once; links need all records.
         var made: Set<RecordID> = [], written: Set<Int> = []
-        for (index, item) in items.enumerated() {
+        for index in items.indices {
+            let item = items[index]
             guard let id = new[ExactString(item.id)], made.insert(id).inserted else { continue }
             try create(id, item, ids, &data)
             guard item.links.isEmpty else { continue }
             try apply(item, id, &data)
             written.insert(index)
+            items[index].giveUp()
         }
         for (index, item) in items.enumerated() where !written.contains(index) {
             let id = new[ExactString(item.id)] ?? item.target
@@ -238,6 +245,13 @@ struct ClassMingle {
         if try !writer.has(known, as: id), try view.record(id) == nil { force(id) }
     }
 
+    /// Sets the fields of a new record, which is then exactly as the device has sent it.
+    mutating func settle(_ id: RecordID, _ item: ReadItem) throws {
+        try writer.fill(id, with: item, keepsFields: keepsSettled)
+        knownRecords[id] = KnownRecord(fields: keepsSettled ? item.told : [:])
+        settled.insert(id)
+    }
+
     /// Compares a whole record with the one that the device knew, and writes the differences.
     private mutating func replace(
         _ item: ReadItem, _ id: RecordID, _ unchanged: Set<ExactString>, _ data: FileData
@@ -264,9 +278,7 @@ struct ClassMingle {
     private mutating func change(_ item: ReadItem, _ id: RecordID, clear: [String], _ data: FileData) throws {
         let before = try known(id, data)
         if before?.isEmpty ?? false, item.links.isEmpty, clear.isEmpty, try writer.record(id)?.isEmpty ?? false {
-            try writer.fill(id, with: item)
-            knownRecords[id] = KnownRecord(fields: item.told)
-            settled.insert(id)
+            try settle(id, item)
             return
         }
         for name in item.sent.keys { try set(name, of: item, before, id) }

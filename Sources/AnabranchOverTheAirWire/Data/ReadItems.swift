@@ -27,6 +27,9 @@ struct ReadItem {
     var linked: [(name: String, ids: [String])] = []
 
     var isWhole: Bool { if case .record = kind { true } else { false } }
+
+    /// Gives up the fields of an item that has been carried out.
+    mutating func giveUp() { (sent, told) = ([:], [:]) }
 }
 
 /// Reads the items of a dataclass.

@@ -63,12 +63,13 @@ struct RecordWriter {
     }
 
     /// Sets the fields of a record that has none.
-    mutating func fill(_ id: RecordID, with item: ReadItem) throws {
+    /// - Parameter keepsFields: false if nobody asks for them afterwards, but only if it is there.
+    mutating func fill(_ id: RecordID, with item: ReadItem, keepsFields: Bool) throws {
         guard let object = try object(id) else { return }
         for (name, told) in item.told {
             if let part = view.part(name, of: id.entity) { try write(item.sent[name] ?? told, to: part, of: object) }
         }
-        current[id] = KnownRecord(fields: item.told)
+        if keepsFields { current[id] = KnownRecord(fields: item.told) }
     }
 
     /// Sets a field, if it is another value than now.

@@ -46,12 +46,12 @@ final class OpenSession: Sendable {
 
     /// Answers a message, after those before it.
     /// - Throws: a failure of the store, after which the message may come again.
-    func answer(_ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool) async throws -> [UInt8] {
+    func answer(_ message: ReceivedMessage, isAllowed: Bool, canWrite: Bool) async throws -> [UInt8] {
         let task = tail.withLock { tail in
             let before = tail
             let task = Task {
                 await before?.value
-                return try await self.process(message, bytes, isAllowed: isAllowed, canWrite: canWrite)
+                return try await self.process(message, isAllowed: isAllowed, canWrite: canWrite)
             }
             tail = Task { _ = await task.result }
             return task
@@ -59,11 +59,9 @@ final class OpenSession: Sendable {
         return try await task.value
     }
 
-    private func process(
-        _ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool
-    ) async throws -> [UInt8] {
+    private func process(_ message: ReceivedMessage, isAllowed: Bool, canWrite: Bool) async throws -> [UInt8] {
         let now = wire.unixSeconds()
-        let digest = MessageDigest(of: bytes)
+        let digest = MessageDigest(of: message.bytes)
         var (session, messages) = state.withLock { state in
             state.seenAt = now
             return (state.session, state.messages)
@@ -73,11 +71,10 @@ final class OpenSession: Sendable {
         case .forgotten: throw ForgottenAnswer()
         case .new: break
         }
-        let form = PropertyList.Form(sniffing: bytes)
+        let form = PropertyList.Form(sniffing: message.bytes)
         var answer: [UInt8]
         do {
-            (session, answer) = try await receive(
-                message, bytes.count, form, isAllowed: isAllowed, canWrite: canWrite)
+            (session, answer) = try await receive(message, form, isAllowed: isAllowed, canWrite: canWrite)
         } catch let status as Status {
             answer = try session.refusal(status, of: message.header).encoded(as: form)
         }
@@ -87,7 +84,7 @@ final class OpenSession: Sendable {
     }
 
     private func receive(
-        _ message: Message, _ byteCount: Int, _ form: PropertyList.Form, isAllowed: Bool, canWrite: Bool
+        _ message: ReceivedMessage, _ form: PropertyList.Form, isAllowed: Bool, canWrite: Bool
     ) async throws -> (DeviceSession, answer: [UInt8]) {
         let server = try wire.server(), settings = wire.settings
         guard let devices = settings.apps[exactly: app] else { throw CancellationError() }
@@ -116,7 +113,8 @@ final class OpenSession: Sendable {
                     dataclasses: dataclasses, limits: settings.door, device: device, canWrite: canWrite, now: now,
                     transaction: transaction, records: records, tooLarge: tooLarge,
                     itemsMax: settings.session.itemsMax, itemBytesMax: settings.session.itemBytesMax)
-                let reply = try next.receive(message, bytes: byteCount, isAllowed: isAllowed, &data)
+                let reply = try next.receive(
+                    message.take(), bytes: message.bytes.count, isAllowed: isAllowed, &data)
                 let answer: [UInt8]
                 // Nothing is stored of which the device could never be told.
                 do throws(PropertyListError) { answer = try reply.encoded(as: form, limits: limits) } catch {
@@ -141,6 +139,26 @@ final class OpenSession: Sendable {
             guard let result = done.withLock({ $0 }) else { throw CancellationError() }
             return result
         }
+    }
+}
+
+/// A message of a device. What was read of it is given up where it is processed, and is read once more if that happens
+/// again: a long message takes several times as much memory as its bytes.
+final class ReceivedMessage: Sendable {
+    let header: Message.Header
+    let bytes: [UInt8]
+    private let limits: PropertyListLimits
+    private let message: Mutex<Message?>
+
+    init(_ bytes: [UInt8], _ limits: PropertyListLimits) throws(MessageError) {
+        let message = try Message(parsing: bytes, limits: limits)
+        (self.bytes, self.limits, header) = (bytes, limits, message.header)
+        self.message = Mutex(message)
+    }
+
+    func take() throws(MessageError) -> Message {
+        if let message = message.withLock({ $0.take() }) { return message }
+        return try Message(parsing: bytes, limits: limits)
     }
 }
 

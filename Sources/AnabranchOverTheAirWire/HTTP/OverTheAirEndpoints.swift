@@ -45,8 +45,7 @@ struct OverTheAirEndpoints: HTTPEndpoints {
         let form = PropertyList.Form(sniffing: bytes)
         do throws(MessageError) {
             let limits = PropertyListLimits(bytesMax: wire.settings.messageBytesMax)
-            let message = try Message(parsing: bytes, limits: limits)
-            return await answer(message, bytes, request, principal, user)
+            return await answer(try ReceivedMessage(bytes, limits), request, principal, user)
         } catch {
             guard !error.place.isEmpty || error.code != .badRequest else {
                 return Self.refusal(.badRequest, "no property list: \(error.reason)")
@@ -56,9 +55,9 @@ struct OverTheAirEndpoints: HTTPEndpoints {
     }
 
     private func answer(
-        _ message: Message, _ bytes: [UInt8], _ request: EndpointRequest, _ principal: Principal, _ user: String
+        _ message: ReceivedMessage, _ request: EndpointRequest, _ principal: Principal, _ user: String
     ) async -> EndpointResponse {
-        let header = message.header, form = PropertyList.Form(sniffing: bytes)
+        let header = message.header, bytes = message.bytes, form = PropertyList.Form(sniffing: bytes)
         var session: OpenSession?, isNew = false
         if let cookie = Self.cookie(of: request) {
             session = wire.session(cookie)
@@ -82,7 +81,7 @@ struct OverTheAirEndpoints: HTTPEndpoints {
         let isAllowed = permission >= .read && Self.is(header.userID, principal)
         do {
             let answer = try await session.answer(
-                message, bytes, isAllowed: isAllowed, canWrite: permission >= .write)
+                message, isAllowed: isAllowed, canWrite: permission >= .write)
             var response = Self.response(answer, form)
             if isNew {
                 let secure = request.isSecure ? "; Secure" : ""
