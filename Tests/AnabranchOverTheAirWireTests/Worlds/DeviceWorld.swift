@@ -235,8 +235,7 @@ final class DeviceWorld {
 
     /// Has a device show only the items of some groups, or those that are not old.
     private func setFilter(_ number: Int) async throws {
-        let device = devices[number]
-        let groups = try device.records(of: Self.uri).filter { $0.entity == "group" && random.isOne(in: 2) }
+        let groups = try devices[number].records(of: Self.uri).filter { $0.entity == "group" && random.isOne(in: 2) }
         var filter = Filter(), value: PropertyListDictionary = [:]
         if random.isOne(in: 2) {
             filter.groups = Set(groups.compactMap { $0.fields["tag"]?.string })
@@ -249,11 +248,15 @@ final class DeviceWorld {
         for (place, writing) in writings where writing.writers.contains(number) {
             writings[place]?.writers.insert(Self.others)
         }
+        try await set(filter, value, of: number)
+        count(.filtered, "device \(number) filters: \(value)")
+    }
+
+    private func set(_ filter: Filter, _ value: PropertyListDictionary, of number: Int) async throws {
         filters[number] = filter
-        var talker = Talker(rig, try device.id)
+        var talker = Talker(rig, try devices[number].id)
         let put = Command.put(uri: "\(Self.uri)/filter", value: .dictionary(value), itemType: nil)
         guard try await talker.send(put).codes(1) == [.ok] else { throw Problem(description: "no filter is taken") }
-        count(.filtered, "device \(number) filters: \(value)")
     }
 
     /// Has all devices give up what the server does not have.
@@ -263,6 +266,8 @@ final class DeviceWorld {
         // What was on its way is lost.
         erased.formUnion(made)
         for place in writings.keys { writings[place]?.writers.insert(Self.others) }
+        // The groups of filters get other ids.
+        for number in filters.keys.sorted() { try await set(Filter(), [:], of: number) }
         events.append("the data are reset")
     }
 
