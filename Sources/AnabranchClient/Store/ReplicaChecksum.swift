@@ -40,9 +40,7 @@ enum ReplicaChecksum: String {
 
     /// Bytes followed by their checksum, as `content(of:_:)` reads them.
     func appended(to bytes: [UInt8], _ number: UInt64) -> Data {
-        var content = bytes
-        RowChecksum.append(to: &content, at: address(number))
-        return Data(content)
+        Data(RowChecksum.row(of: bytes, at: address(number)))
     }
 
     /// The bytes before their checksum.

@@ -43,8 +43,6 @@ public struct RowWrites: Sendable {
     package init(copied rows: [(address: RowAddress, bytes: [UInt8])]) { self.rows = rows }
 
     mutating func write(_ content: [UInt8], at address: RowAddress) {
-        var row = content
-        RowChecksum.append(to: &row, at: address)
-        rows.append((address, row))
+        rows.append((address, RowChecksum.row(of: content, at: address)))
     }
 }

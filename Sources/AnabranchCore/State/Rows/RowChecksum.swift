@@ -9,6 +9,16 @@ package enum RowChecksum {
         for shift in stride(from: UInt64(0), to: 64, by: 8) { content.append(UInt8(truncatingIfNeeded: sum >> shift)) }
     }
 
+    /// A content as it is stored, in as much memory as it needs: an array that something is appended to gets twice as
+    /// much, and a commit has all its rows in memory.
+    package static func row(of content: [UInt8], at address: RowAddress) -> [UInt8] {
+        var row: [UInt8] = []
+        row.reserveCapacity(content.count + byteCount)
+        row += content
+        append(to: &row, at: address)
+        return row
+    }
+
     /// The content of a stored row; nil if it was not written at this address.
     package static func content(of row: consuming [UInt8], at address: RowAddress) -> [UInt8]? {
         let isWhole = address.key.withUnsafeBytes { key in
