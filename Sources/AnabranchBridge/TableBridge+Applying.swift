@@ -14,6 +14,7 @@ extension TableBridge {
         let application = RowApplication(database, state, as: name, silence: silence, keepsValues: keepsValues)
         var all = RowApplication.Outcome()
         func run(_ batch: [ObjectReference]) throws {
+            try Task.checkCancellation()
             let outcome = try application.run(batch)
             all.add(outcome)
             total.applied += outcome.count

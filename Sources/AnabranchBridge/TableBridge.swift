@@ -80,7 +80,7 @@ public actor TableBridge {
     /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
     /// - Throws: `BridgeError`, with the code `heldByOther` while another process has the bridge, and `unreachable` if
-    ///   the database cannot be reached; `ReplicaError`.
+    ///   the database cannot be reached; `ReplicaError`; `CancellationError` between two transactions.
     @discardableResult public func pass(_ progress: @Sendable (BridgeProgress) -> Void = { _ in }) async throws
         -> BridgeProgress
     {
@@ -294,6 +294,7 @@ public actor TableBridge {
 
     private func collect(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
         while let batch = try database.nextBatch() {
+            try Task.checkCancellation()
             try await write(batch)
             if batch.position == nil { sent = (batch.target, await replica.record.version) }
             total.collected += batch.changes.count

@@ -59,7 +59,8 @@ public actor RowCapture {
     /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
     /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked, and `replicaMismatch` if rows
-    ///   are to be matched with objects that the replica does not have yet; `ReplicaError`.
+    ///   are to be matched with objects that the replica does not have yet; `ReplicaError`; `CancellationError` between
+    ///   two transactions.
     @discardableResult public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
         -> CaptureProgress
     {
@@ -285,6 +286,7 @@ public actor RowCapture {
     private func collect(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
         try database.sweep()
         while let collected = try Collection.next(in: database, forms) {
+            try Task.checkCancellation()
             try await write(collected)
             changed.insert(collected.refused)
             sent = (collected.newest, await replica.record.version)
@@ -358,6 +360,7 @@ public actor RowCapture {
     ) throws -> Application.Outcome {
         var all = Application.Outcome()
         try batches.forEach(Self.appliedObjects) { batch in
+            try Task.checkCancellation()
             var application = Application(database, state, forms)
             let outcome = try application.run(batch)
             all.add(outcome)

@@ -85,6 +85,18 @@ import Testing
         }
     }
 
+    @Test func aPassThatIsCancelledEndsBetweenTwoTransactions() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try await bridge.synchronize()
+            try world.app.run("INSERT INTO note SELECT i, 't' || i, 1 FROM generate_series(1, 5000) i")
+            let cancelled = Task { try await bridge.pass { _ in withUnsafeCurrentTask { $0?.cancel() } } }
+            await #expect(throws: CancellationError.self) { try await cancelled.value }
+            try await Self.expectEqual(world, bridge)
+            #expect(try await device.values("note", "n").count == 5_000)
+        }
+    }
+
     @Test func namesAndKeysThatLookAlikeAreTwo() async throws {
         let schema = "CREATE TABLE note (id text PRIMARY KEY, \"\u{e9}\" text, \"e\u{301}\" text)"
         try await BridgeWorld.run(schema, ["note"]) { world in

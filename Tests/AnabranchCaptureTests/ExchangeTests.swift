@@ -128,6 +128,26 @@ import Testing
         }
     }
 
+    @Test func aPassThatIsCancelledEndsBetweenTwoTransactions() async throws {
+        try await CaptureWorld.pair(Self.schema, ["note", "folder"]) { a, b in
+            try a.db.execute(
+                """
+                WITH RECURSIVE number (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM number WHERE i < 5000)
+                INSERT INTO note (title) SELECT 'title ' || i FROM number
+                """)
+            try await a.open()
+            let capture = try #require(a.capture)
+            let cancelled = Task { try await capture.pass { _ in withUnsafeCurrentTask { $0?.cancel() } } }
+            await #expect(throws: CancellationError.self) { try await cancelled.value }
+            let left = try #require(try a.uncollected())
+            #expect(left > 0 && left < 5_000)
+
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT count(*), count(DISTINCT title) FROM note") == ["5000|5000"])
+            #expect(try await a.synchronize().isEmpty)
+        }
+    }
+
     @Test func rowsAreNotDeletedForAFileWithoutThem() async throws {
         try await CaptureWorld.run { world in
             let app = try CapturingApp("a", in: world, Self.schema)

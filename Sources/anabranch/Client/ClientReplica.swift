@@ -61,7 +61,7 @@ struct ClientReplica {
                 guard let result = try await group.next() else { throw CancellationError() }
                 return result
             }
-        } catch let error where !Self.isLocal(error) {
+        } catch let error where !(error is CancellationError) && !Self.isLocal(error) {
             var reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
             if (error as? SyncError)?.code == .loggedOut, !options.login.isAsked {
                 reason += ": give --email, --api-key, --token or --anonymous"
