@@ -29,8 +29,9 @@ public protocol SyncedObject: Codable, Identifiable, Sendable, _QueryTarget wher
     /// takes those of the declaration. They give way to values that others set. Nil, the default, leaves the first
     /// value of a property's type there, such as 0.
     ///
-    /// Each object is written once, by the first store that adds the property; so this is for types that all who use
-    /// the app may write. It counts for single values other than links and embedded objects.
+    /// Each object is written once, by the store that adds the property, which must have the objects then: a new
+    /// installation adds it to an empty file, and writes nothing. So this is for types that all who use the app may
+    /// write. It counts for single values other than links and embedded objects.
     static var defaults: Self? { get }
 
     /// True if objects are only sent to the server and never come back, such as measurements and events. They cannot be
