@@ -41,7 +41,7 @@ public actor AppClient {
     ) throws {
         let baseURL = AppLocation.withoutSlashes(baseURL)
         guard let parts = WebURL(baseURL, ports: AppLocation.httpPorts), !parts.target.contains("?") else {
-            throw AppError(.invalidURL, "the URL of a server is as https://sync.example.com")
+            throw AppError(.invalidURL, "a server's URL is like https://sync.example.com, and not '\(baseURL)'")
         }
         guard appID.contains(/^[A-Za-z0-9._~-]+$/) else { throw AppError(.invalidURL, "no id of an app: '\(appID)'") }
         self.appID = appID

@@ -121,10 +121,7 @@ private struct SampleDecoder: Decoder {
 
         func value<Value: Decodable>(_ type: Value.Type, _ key: Key) throws -> Value {
             guard let known = type as? any SyncedValue.Type else {
-                throw ObjectError(
-                    .badClass,
-                    "\(typeName).\(key.stringValue): \(type) is not a SyncedValue: it may become one as "
-                        + "an EmbeddedObject, a SyncedEnum or Encoded<\(type)>?")
+                throw ObjectError(.badClass, "\(typeName).\(key.stringValue): \(Self.complaint(about: type))")
             }
             do {
                 guard let value = try samples.value(known, key.stringValue) as? Value else {
@@ -134,6 +131,17 @@ private struct SampleDecoder: Decoder {
             } catch let error as ObjectError {
                 throw error.at("\(typeName).\(key.stringValue)")
             }
+        }
+
+        private static func complaint(about type: Any.Type) -> String {
+            let objects = (type as? any ArrayOfObjects.Type)?.element
+            if let object = objects ?? type as? any SyncedObject.Type {
+                let link = objects == nil ? "Link<\(object)>?" : "[Link<\(object)>]"
+                return "\(object) has a key of its own, so others refer to it by \(link); a part of an object is an "
+                    + "EmbeddedObject"
+            }
+            return "\(type) is not a SyncedValue: it may become one as an EmbeddedObject, a SyncedEnum or "
+                + "Encoded<\(type)>?"
         }
     }
 }
@@ -173,4 +181,12 @@ extension PropertyDecodingContainer {
     private func noNesting(_ key: Key) -> ObjectError {
         ObjectError(.badClass, "\(key.stringValue): a nested container; properties are decoded as a whole")
     }
+}
+
+private protocol ArrayOfObjects {
+    static var element: any SyncedObject.Type { get }
+}
+
+extension Array: ArrayOfObjects where Element: SyncedObject {
+    fileprivate static var element: any SyncedObject.Type { Element.self }
 }

@@ -35,7 +35,7 @@ extension SyncedReplica {
 
     private func checkSynchronizes() throws(SyncError) {
         if case .stopped(let error) = status { throw error }
-        if session == nil { throw SyncError(.notSynchronized, "no client synchronizes the replica") }
+        if session == nil { throw SyncError(.notSynchronized, "no client synchronizes the store: add it to one") }
     }
 
     private func wait(for goal: Waiters.Goal) async throws {

@@ -24,7 +24,7 @@ public struct NIOTransport: Transport {
     /// See `Transport`.
     public func connect(_ request: WebSocketRequest) async throws -> any TransportConnection {
         guard let url = WebURL(request.url, ports: ["ws": 80, "wss": 443]) else {
-            throw TransportError(.invalidRequest, "no URL of a WebSocket, as ws://host:port/path")
+            throw TransportError(.invalidRequest, "a server's URL is like ws://host:port, and not '\(request.url)'")
         }
         let opening = WebSocketOpening(
             head: try WebSocketOpening.head(of: request, to: url), protocols: request.protocols,

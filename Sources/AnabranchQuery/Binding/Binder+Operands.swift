@@ -101,7 +101,7 @@ extension Binder {
             throw QueryError(.query, at: offset, "\(aggregate.function.rawValue) of a property needs a path to objects")
         }
         guard let property = schema.property(named: name), !property.isKey, property.collection == .single else {
-            throw QueryError(.query, at: offset, unknown(name, in: schema))
+            throw QueryError(.query, at: offset, unknown(name, in: schema) + " that can stand here")
         }
         try rules?.checkAggregate(over: path, at: offset)
         let type = StaticType(property.type)

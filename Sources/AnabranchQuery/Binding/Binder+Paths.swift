@@ -34,7 +34,7 @@ extension Binder {
     }
 
     func unknown(_ name: [UInt8], in schema: ClassSchema) -> String {
-        "\"\(String(excerptOf: schema.name))\" has no property \"\(String(excerptOf: name))\" that can stand here"
+        "\"\(String(excerptOf: schema.name))\" has no property \"\(String(excerptOf: name))\""
     }
 }
 
@@ -60,7 +60,9 @@ private struct PathWalk {
             if name == Array("@links".utf8) {
                 try followBacklinks()
             } else {
-                guard let property = schema.property(named: name) else { throw error(binder.unknown(name, in: schema)) }
+                guard let property = schema.property(named: name) else {
+                    throw error(binder.unknown(name, in: schema) + "; a text has quotation marks")
+                }
                 guard property.type == .link, property.collection != .dictionary || rest.first != .atKeys else {
                     return try end(at: property)
                 }

@@ -200,6 +200,14 @@ import Testing
         var id: Int
         var plain = Plain()
     }
+    private struct WithObject: SyncedObject {
+        var id: Int
+        var owner: Person?
+    }
+    private struct WithObjects: SyncedObject {
+        var id: Int
+        var owners: [Person] = []
+    }
     private struct WithBareLink: SyncedObject {
         var id: Int
         var owner = Link<Person>(id: 1)
@@ -240,6 +248,8 @@ import Testing
 
     @Test(arguments: [
         (WithPlain.self as any SyncedObject.Type, ["WithPlain.plain", "Plain", "EmbeddedObject", "Encoded"]),
+        (WithObject.self, ["WithObject.owner", "Link<Person>?"]),
+        (WithObjects.self, ["WithObjects.owners", "[Link<Person>]"]),
         (WithBareLink.self, ["WithBareLink.owner", "optional", "erased"]),
         (WithBareObject.self, ["WithBareObject.step", "optional"]),
         (WithOptionalList.self, ["WithOptionalList.list", "a collection cannot be null"]),
