@@ -63,7 +63,7 @@ import Testing
         try await nextClient.add(annsStore, partition: .string("user=\(again.id)"))
         try await annsStore.wait(for: .upload)
 
-        /// A server in the memory of the test; the key that signs tokens is a file in `folder`.
+        /// A server in the memory of the test, with quick log-ins; the key of the tokens is a file in `folder`.
         func makeServer(folder: String) async throws -> SyncServer {
             let logger = Logger(label: "server") { _ in SwiftLogNoOpLogHandler() }
             let now = { @Sendable in UInt64(Date().timeIntervalSince1970) }
@@ -71,7 +71,8 @@ import Testing
             var services = AppServicesSettings()
             services.apps["tasks"] = AppSettings(providers: [.anonymous, .emailPassword])
             let apps = try await AppServices(
-                settings: services, accounts: InMemoryAccountStore(), keys: keys, logger: logger, unixSeconds: now)
+                settings: services, accounts: InMemoryAccountStore(), keys: keys, passwordCost: 1, logger: logger,
+                unixSeconds: now)
             var settings = ServerSettings(cores: 2)
             (settings.host, settings.port) = ("127.0.0.1", 0)
             return SyncServer(
