@@ -99,15 +99,17 @@ extension FileView {
         let head = try head()
         if version >= head.version { return head.cumulativeSize }
         guard version > head.baseVersion else { return head.baseCumulativeSize }
-        return try requiredEntry(version).cumulativeSize
+        return try existing(entryWithoutChangeset(version), version).cumulativeSize
     }
 
     /// An entry of the log.
     /// - Throws: `storeDamaged` if it is missing.
     func requiredEntry(_ version: ServerVersion) throws(HistoryError) -> LogEntry {
-        guard let entry = try entry(version) else {
-            throw HistoryError(.storeDamaged, "log entry \(version) is missing")
-        }
+        try existing(entry(version), version)
+    }
+
+    private func existing(_ entry: LogEntry?, _ version: ServerVersion) throws(HistoryError) -> LogEntry {
+        guard let entry else { throw HistoryError(.storeDamaged, "log entry \(version) is missing") }
         return entry
     }
 }
