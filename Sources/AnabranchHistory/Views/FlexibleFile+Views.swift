@@ -240,7 +240,9 @@ extension FlexibleFile {
         let head = file.head
         if view.projected > head.version {
             // The server's own writes never go back to before the time of the newest entry.
-            let newest = try file.read { view throws(HistoryError) in try view.entry(head.version)?.timestamp ?? 0 }
+            let newest = try file.read(missesTail: false) { view throws(HistoryError) in
+                try view.entryWithoutChangeset(head.version)?.timestamp ?? 0
+            }
             commit.entries = (head.version.rawValue + 1...view.projected.rawValue).map { version in
                 LogEntry(
                     version: ServerVersion(rawValue: version), salt: file.versionSalt, origin: 0, clientVersion: 0,
