@@ -12,6 +12,8 @@ extension FlexibleFile {
         fileprivate var refusals = Refusals()
         /// True if the merge has not ended within one step.
         fileprivate var isSetAside = false
+        /// True if the client had to catch up when it came with the first of them.
+        fileprivate var isOfReturning = false
     }
 
     /// The outcome of an upload.
@@ -23,6 +25,8 @@ extension FlexibleFile {
         package var refusal: HistoryError?
         /// How many uploads are done with.
         package var uploadCount = 1
+        /// True if the client had to catch up when it came with them.
+        package internal(set) var isOfReturning = false
     }
 
     /// Queues what `SessionProgress.accept` has left of an upload.
@@ -30,7 +34,9 @@ extension FlexibleFile {
     package func enqueue(_ upload: Upload, from ident: ClientFileID, at time: UInt64) {
         let isFirst = uploads[ident] == nil
         uploads[ident, default: ClientUploads()].waiting.append((upload, max(1, time)))
-        if isFirst { queue(ident) }
+        guard isFirst else { return }
+        uploads[ident]?.isOfReturning = !index.contains(ident)
+        queue(ident)
     }
 
     /// Queues a client for its next turn. Merges that are set aside, and uploads of clients that have to catch up
@@ -80,7 +86,11 @@ extension FlexibleFile {
     /// Takes the turn of a client: a step of its first upload and, if that is done with, of those that follow it.
     /// - Returns: what became of the uploads that are done with now; nil if none is.
     private func takeTurn(of ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
+        let isOfReturning = uploads[ident]?.isOfReturning ?? false
         guard var outcome = try step(ident, until: limit) else { return nil }
+        outcome.isOfReturning = isOfReturning
+        // Catching up may have taken the whole step.
+        let limit = isOfReturning && limit.isOver ? quota?.step() ?? limit : limit
         while outcome.uploadCount < Self.uploadsOfTurnMax, !limit.isOver, !isDraftFull,
             let next = try step(ident, until: limit)
         {

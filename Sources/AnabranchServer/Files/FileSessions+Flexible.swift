@@ -197,10 +197,11 @@ extension FileSessions {
 
     /// Integrates uploads until the step is over.
     /// - Parameter isLong: whether it continues an unfinished merge, and not new ones.
+    /// - Returns: whether an upload is done with of a client that did not have to catch up.
     /// - Throws: a failure of the store.
     func integrateViews(
         into flexible: FlexibleFile, until limit: StepLimit, isLong: Bool
-    ) throws(HistoryError) {
+    ) throws(HistoryError) -> Bool {
         let evaluationCount = flexible.evaluationCount
         let outcomes =
             isLong
@@ -208,6 +209,7 @@ extension FileSessions {
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
         for outcome in outcomes { didIntegrate(outcome) }
         if flexible.isOverQuota { announce(until: environment.beginStep()) }
+        return outcomes.contains { !$0.isOfReturning }
     }
 
     private func didIntegrate(_ outcome: FlexibleFile.UploadOutcome) {

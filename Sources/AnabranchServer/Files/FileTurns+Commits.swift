@@ -106,8 +106,8 @@ extension FileTurns {
         environment.metrics.mergeSteps.increment()
         if environment.store.isShared { areUploadsNext = false }
         do throws(HistoryError) {
-            try sessions.integrateViews(into: flexible, until: limit, isLong: isLong)
-            if !isLong, sessions.file.isAhead { gathering.isShort = true }
+            let isAwaited = try sessions.integrateViews(into: flexible, until: limit, isLong: isLong)
+            if isAwaited, sessions.file.isAhead { gathering.isShort = true }
         } catch {
             close(because: error)
         }
