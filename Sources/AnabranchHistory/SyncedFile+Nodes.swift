@@ -134,10 +134,10 @@ extension SyncedFile {
         let rows = try retrying { () throws(HistoryError) in
             try store.read(id) { [head] view throws(HistoryError) in
                 try view.requireHead(head, of: id)
-                return try before.keys.sorted().map { ident throws(HistoryError) in try view.clientFile(ident) }
+                return try view.clientFiles(before.keys.sorted())
             }
         }
-        for case var file? in rows where !file.isExpired {
+        for var file in rows where !file.isExpired {
             guard let known = before[file.ident], isOwnSession(of: file) else { continue }
             let stored = file
             file.advance(to: known.uploadCursor, lockedVersion: known.lockedVersion)
@@ -171,9 +171,26 @@ extension HistoryError {
     static let othersWriteAlways = HistoryError(.storeFailed, "other nodes write all the time")
 }
 
+/// A view of a store that is far away: what is asked for together costs one round trip.
+package protocol DistantView: FileView {
+    /// Has the reading fail with `conflict` if the head is another one: at the latest when it ends, and before anything
+    /// that was read for it is returned.
+    func expect(_ head: FileHead) throws(HistoryError)
+
+    /// The rows of those of some client files that there are, in the order of their idents.
+    func rows(of idents: [ClientFileID]) throws(HistoryError) -> [ClientFile]
+}
+
 extension FileView {
     /// Refuses to answer for another head than the one that the caller knows.
     func requireHead(_ head: FileHead, of file: SyncedFileID) throws(HistoryError) {
+        if let view = self as? any DistantView { return try view.expect(head) }
         guard try self.head().isSame(as: head) else { throw .conflict(of: file, "the log") }
+    }
+
+    /// - Parameter idents: ascending.
+    fileprivate func clientFiles(_ idents: [ClientFileID]) throws(HistoryError) -> [ClientFile] {
+        if let view = self as? any DistantView { return try view.rows(of: idents) }
+        return try idents.map { ident throws(HistoryError) in try clientFile(ident) }.compactMap { $0 }
     }
 }

@@ -68,6 +68,25 @@ import Testing
         }
     }
 
+    /// Also if nothing was asked for after all.
+    @Test func theHeadComesWithWhatIsRead() throws {
+        let stores = try Self.stores(TestDatabase())
+        let reader = try SyncedFile.open(in: stores[0], keepsState: true)
+        let author = try SyncedFile.open(in: stores[1], seed: 2, keepsState: true)
+        try author.write(at: 1) { try $0.addClass("T") }
+        try reader.follow()
+        let before = stores[0].roundTripCount
+        let found = try reader.read { view throws(HistoryError) in try view.clientFile(1)?.ident }
+        #expect(found == 1 && stores[0].roundTripCount - before == 1)
+        try author.write(at: 2) { try $0.addClass("U") }
+        for isAsked in [true, false] {
+            let refusal = try code {
+                _ = try reader.read { view throws(HistoryError) in isAsked ? try view.clientFile(1)?.ident : nil }
+            }
+            #expect(refusal == .conflict)
+        }
+    }
+
     @Test func aStateThatOthersHaveChangedIsReadAgain() throws {
         let stores = try Self.stores(TestDatabase())
         let reader = try SyncedFile.open(in: stores[0], keepsState: true, cachedObjectsMax: 0)

@@ -73,7 +73,7 @@ public struct FileHead: Equatable, Sendable {
     }
 
     /// True if the logs are the same, and all that belongs to the log: not only where they end.
-    func isSame(as other: FileHead) -> Bool {
+    package func isSame(as other: FileHead) -> Bool {
         version == other.version && versionSalt == other.versionSalt && bounds == other.bounds
     }
 }

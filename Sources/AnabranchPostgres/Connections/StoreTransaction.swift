@@ -16,6 +16,8 @@ final class StoreTransaction: @unchecked Sendable {
     private var opening: [PostgresStep]
     /// True if it has ended since somebody else has held a lock for too long.
     private var hasWaitedTooLong = false
+    /// True once a statement has failed: then no other one is answered.
+    private(set) var hasFailed = false
     let rowsAhead = RowsAhead()
     /// Statements that go with the next ones, and the takers of their rows.
     private var ahead: [(step: PostgresStep, take: (PostgresRows) throws(HistoryError) -> Void)] = []
@@ -79,6 +81,7 @@ final class StoreTransaction: @unchecked Sendable {
         do throws(PostgresError) {
             return Array(try connection.pipeline(opening + steps).dropFirst(opening.count))
         } catch {
+            hasFailed = true
             // A statement that the server has forgotten, or planned for tables as they were, would fail each time.
             if error.state == "26000" || error.state == "0A000" { connection.close() }
             if error.state == "55P03" { hasWaitedTooLong = true }

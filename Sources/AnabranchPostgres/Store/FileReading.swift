@@ -16,6 +16,8 @@ final class FileReading {
     private var found: PostgresRows?
     /// True once `record` is what the transaction sees.
     private var isCertain: Bool
+    /// The head that the row has to have; nil if any will do, or it is known that it has that.
+    private var expected: FileHead?
     /// The parts of client files that were read ahead.
     var ahead: [ClientFileID: ReadAhead] = [:]
 
@@ -42,6 +44,25 @@ final class FileReading {
         try take(rows[0])
         guard record.checksum == assumed.checksum else { throw Self.staleRecord }
         return Array(rows.dropFirst())
+    }
+
+    /// Has everything fail with `conflict` if the head is another one, which the next answer tells.
+    func expect(_ head: FileHead) throws(HistoryError) {
+        expected = head
+        if isCertain { try checkExpectedHead() }
+    }
+
+    /// Checks the head at the end, if nothing was read.
+    func finish() throws(HistoryError) {
+        guard expected != nil else { return }
+        // What has failed may be the reading of a state of another head.
+        guard !transaction.hasFailed else { throw .conflict(of: id, "the log") }
+        _ = try checkedHead()
+    }
+
+    private func checkExpectedHead() throws(HistoryError) {
+        guard let head = expected.take(), !record.head.isSame(as: head) else { return }
+        throw .conflict(of: id, "the log")
     }
 
     /// Reads the row of the file anew, and carries out queries that do not depend on it, in one round trip.
@@ -96,6 +117,7 @@ final class FileReading {
         }
         (record, found) = (try FileRecord(rows, 0), rows)
         guard opened.map({ $0.lease == record.lease }) ?? true else { throw HistoryError.leaseLost }
+        try checkExpectedHead()
     }
 }
 

@@ -128,6 +128,14 @@ extension PostgresFile: FileView {
         return try rows.map { row throws(HistoryError) in try Self.clientFile(rows, row, start: start) }
     }
 
+    /// The rows of those of some client files that there are.
+    func clientFiles(_ idents: [ClientFileID]) throws(HistoryError) -> [ClientFile] {
+        let rows = try query(
+            "SELECT \(Self.clientColumns) FROM client_file WHERE file = $1 AND ident = ANY ($2::bigint[]) ORDER BY ident",
+            .numbers(idents.map(\.rawValue)))
+        return try rows.map { row throws(HistoryError) in try Self.clientFile(rows, row, start: start) }
+    }
+
     /// Reads the rows without checking their checksums: a file can have very many of them, and each trim asks.
     func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
         let generations = try generations().map(\.version.rawValue)

@@ -124,7 +124,13 @@ public final class PostgresStore: Sendable {
         try StoreTransaction.read(from: readers) { transaction throws(HistoryError) in
             let reading = try FileReading(id, try opened(id.number), in: transaction)
             defer { if isShared { openFiles.withLock { $0.didRead(reading.record) } } }
-            return try body(PostgresFile(reading: reading, segments: segments))
+            let outcome = Swift.Result { () throws(HistoryError) in
+                try body(PostgresFile(reading: reading, segments: segments))
+            }
+            if case .failure(let error) = outcome, error.isStoreFailure || error.code == .conflict { throw error }
+            // Any other error, as any answer, is true of the expected head alone.
+            try reading.finish()
+            return try outcome.get()
         }
     }
 

@@ -4,7 +4,7 @@ import AnabranchHistory
 
 /// A file with the sealed part of its log. Where that begins is known when something is read, not before: most turns
 /// read nothing.
-struct WholeFile: FileView {
+struct WholeFile: DistantView {
     let file: PostgresFile
 
     private func whole<Result>(
@@ -29,6 +29,12 @@ struct WholeFile: FileView {
 
     func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try whole { file throws(HistoryError) in try file.clientFile(ident) }
+    }
+
+    func expect(_ head: FileHead) throws(HistoryError) { try file.reading.expect(head) }
+
+    func rows(of idents: [ClientFileID]) throws(HistoryError) -> [ClientFile] {
+        try file.reading.attempt { () throws(HistoryError) in try file.clientFiles(idents) }
     }
 
     func clientFiles(after ident: ClientFileID, countMax: Int) throws(HistoryError) -> [ClientFile] {
