@@ -173,8 +173,8 @@ extension HistoryError {
 
 /// A view of a store that is far away: what is asked for together costs one round trip.
 package protocol DistantView: FileView {
-    /// Has the reading fail with `conflict` if the head is another one: at the latest when it ends, and before anything
-    /// that was read for it is returned.
+    /// Has the reading fail with `conflict` if the head is another one: at the latest when it ends, and before any row
+    /// is returned.
     func expect(_ head: FileHead) throws(HistoryError)
 
     /// The rows of those of some client files that there are, in the order of their idents.

@@ -80,7 +80,8 @@ extension SyncedFile {
                 try observer.observe(step, &attempt)
                 records = attempt
             } catch {
-                observerFailure = error
+                // Another node has written: what this is for is made anew.
+                if error.code != .conflict { observerFailure = error }
             }
         }
     }

@@ -16,7 +16,7 @@ final class StoreTransaction: @unchecked Sendable {
     private var opening: [PostgresStep]
     /// True if it has ended since somebody else has held a lock for too long.
     private var hasWaitedTooLong = false
-    /// True once a statement has failed: then no other one is answered.
+    /// True if the newest statements have failed: then no other one is answered.
     private(set) var hasFailed = false
     let rowsAhead = RowsAhead()
     /// Statements that go with the next ones, and the takers of their rows.
@@ -74,14 +74,16 @@ final class StoreTransaction: @unchecked Sendable {
     /// The same, with the error of the database.
     func send(_ steps: [PostgresStep]) throws(PostgresError) -> [PostgresRows] {
         pool.roundTrips.add(1, ordering: .relaxed)
+        hasFailed = true
         if lent == nil { lent = try pool.take() }
         guard let connection = lent?.connection else { throw PostgresError(.unreachable, "there is no connection") }
         let opening = opening
         self.opening = []
         do throws(PostgresError) {
-            return Array(try connection.pipeline(opening + steps).dropFirst(opening.count))
+            let rows = try connection.pipeline(opening + steps).dropFirst(opening.count)
+            hasFailed = false
+            return Array(rows)
         } catch {
-            hasFailed = true
             // A statement that the server has forgotten, or planned for tables as they were, would fail each time.
             if error.state == "26000" || error.state == "0A000" { connection.close() }
             if error.state == "55P03" { hasWaitedTooLong = true }

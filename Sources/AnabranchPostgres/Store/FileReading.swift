@@ -38,7 +38,10 @@ final class FileReading {
     /// Carries out queries in one round trip.
     /// - Throws: `StaleRecord.error` if the row of the file was another one; the caller then repeats the query.
     func run(_ steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
-        guard !isCertain else { return try transaction.run(steps) }
+        guard !isCertain else {
+            try checkExpectedHead()
+            return try transaction.run(steps)
+        }
         let rows = try transaction.run([recordStep] + steps), assumed = record
         isCertain = true
         try take(rows[0])
@@ -54,15 +57,18 @@ final class FileReading {
 
     /// Checks the head at the end, if nothing was read.
     func finish() throws(HistoryError) {
+        if isCertain { try checkExpectedHead() }
         guard expected != nil else { return }
         // What has failed may be the reading of a state of another head.
         guard !transaction.hasFailed else { throw .conflict(of: id, "the log") }
         _ = try checkedHead()
     }
 
+    /// Fails again each time, since whoever reads may go on after an error.
     private func checkExpectedHead() throws(HistoryError) {
-        guard let head = expected.take(), !record.head.isSame(as: head) else { return }
-        throw .conflict(of: id, "the log")
+        guard let head = expected else { return }
+        guard record.head.isSame(as: head) else { throw .conflict(of: id, "the log") }
+        expected = nil
     }
 
     /// Reads the row of the file anew, and carries out queries that do not depend on it, in one round trip.

@@ -127,7 +127,7 @@ public final class PostgresStore: Sendable {
             let outcome = Swift.Result { () throws(HistoryError) in
                 try body(PostgresFile(reading: reading, segments: segments))
             }
-            if case .failure(let error) = outcome, error.isStoreFailure || error.code == .conflict { throw error }
+            if case .failure(let error) = outcome, transaction.hasFailed || error.code == .conflict { throw error }
             // Any other error, as any answer, is true of the expected head alone.
             try reading.finish()
             return try outcome.get()
