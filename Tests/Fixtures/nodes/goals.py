@@ -166,16 +166,16 @@ def seconds(whole):
 
 # What follows are the goals, by their numbers.
 
-def n2():
+def g2():
     def cost(nodes):
         return nodes.load("writers", "--clients", 64, "--files", 64, "--seconds", seconds(20))["cpu_us"]
 
     one, two = pairs(cost)
-    tell("N2", "64 files, two servers: CPU an upload, of that of one", two / one, "<= 1.1", two / one <= 1.1,
+    tell("G2", "64 files, two servers: CPU an upload, of that of one", two / one, "<= 1.1", two / one <= 1.1,
          one_us=round(one), two_us=round(two))
 
 
-def n3():
+def g3():
     for pause, bound in ((0, 0.6), (5, 0.95)):
         shares = []
 
@@ -187,12 +187,12 @@ def n3():
 
         one, two = pairs(rate)
         share = statistics.median(shares)
-        tell("N3", f"one file, 64 writers, pause {pause} ms, two servers: uploads a second, of those of one", two / one,
+        tell("G3", f"one file, 64 writers, pause {pause} ms, two servers: uploads a second, of those of one", two / one,
              f">= {bound}", two / one >= bound, one=round(one), two=round(two))
-        tell("N3", f"pause {pause} ms: share of the first server", share, "0.35 to 0.65", 0.35 <= share <= 0.65)
+        tell("G3", f"pause {pause} ms: share of the first server", share, "0.35 to 0.65", 0.35 <= share <= 0.65)
 
 
-def n6():
+def g6():
     def figures(nodes):
         readers, rounds = max(50, round(1_000 * SCALE)), max(20, round(100 * SCALE))
         report = nodes.load("fanout", "--readers", readers, "--rounds", rounds)
@@ -207,8 +207,8 @@ def n6():
             costs[count].append(cost)
     later = statistics.median(times[2]) - statistics.median(times[1])
     ratio = statistics.median(costs[2]) / statistics.median(costs[1])
-    tell("N6", "the last reader of two servers, later than of one, in ms", later, "<= 5", later <= 5)
-    tell("N6", "CPU a delivery, of that of one", ratio, "<= 1.1", ratio <= 1.1)
+    tell("G6", "the last reader of two servers, later than of one, in ms", later, "<= 5", later <= 5)
+    tell("G6", "CPU a delivery, of that of one", ratio, "<= 1.1", ratio <= 1.1)
 
 
 def gaps(goal, bound, times, disturb):
@@ -223,33 +223,33 @@ def gaps(goal, bound, times, disturb):
          max(longest) <= bound, median=round(statistics.median(longest)), times=len(longest))
 
 
-def n8():
-    gaps("N8", 250, 10, lambda server: server.send(signal.SIGKILL))
+def g8():
+    gaps("G8", 250, 10, lambda server: server.send(signal.SIGKILL))
 
 
-def n9():
+def g9():
     def stop(server):
         server.send(signal.SIGSTOP)
         time.sleep(5)
         server.send(signal.SIGCONT)
 
-    gaps("N9", 2_500, 10, stop)
+    gaps("G9", 2_500, 10, stop)
 
 
-def n10():
+def g10():
     database = POSTGRES.database()
     words = ["--store", POSTGRES.url(database), "--nodes", "3", "--clients", "64" if SCALE >= 1 else "8", "--seed",
              str(int(time.time())), "--cycles", str(max(10, round(1_000 * SCALE))), "--serve", ANABRANCH]
     found = subprocess.run([LAB, "torture", *words], capture_output=True, text=True)
-    tell("N10", "servers and replicas are killed and stopped: ledger, states", found.stdout.strip().splitlines()[-1],
+    tell("G10", "servers and replicas are killed and stopped: ledger, states", found.stdout.strip().splitlines()[-1],
          "2 passed, 0 failed", found.returncode == 0, lines=found.stdout.strip().splitlines()[:-1])
     checked = subprocess.run([ANABRANCH, "verify", "--config", "/dev/null"], capture_output=True, text=True,
                              env={**os.environ, "ANABRANCH_STORE": POSTGRES.url(database)})
     lines = checked.stdout.strip().splitlines() or [checked.stderr]
-    tell("N10", "verify afterwards", lines[-1], "no damage", checked.returncode == 0)
+    tell("G10", "verify afterwards", lines[-1], "no damage", checked.returncode == 0)
 
 
-def n11():
+def g11():
     """The connections over which servers hear of each other stand still."""
     over = threading.Event()
 
@@ -272,7 +272,7 @@ def n11():
         over.set()
         quiet.join()
     longest = report["latency_ms"]["last_reader"]["max"]
-    tell("N11", "without wakes: the last reader, in ms", longest, "<= 1200", longest <= 1_200)
+    tell("G11", "without wakes: the last reader, in ms", longest, "<= 1200", longest <= 1_200)
 
 
 def starts():
@@ -421,7 +421,7 @@ def network():
             postgres.crash()
 
 
-GOALS = {"N2": n2, "N3": n3, "N6": n6, "N8": n8, "N9": n9, "N10": n10, "N11": n11, "starts": starts, "network": network}
+GOALS = {"G2": g2, "G3": g3, "G6": g6, "G8": g8, "G9": g9, "G10": g10, "G11": g11, "starts": starts, "network": network}
 
 if __name__ == "__main__":
     words = sys.argv[1:]
