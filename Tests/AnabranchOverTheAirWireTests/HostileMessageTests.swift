@@ -167,7 +167,8 @@ import Testing
             let header = Message.Header(deviceID: device.name, service: "sync", userID: rig.user, sequence: 2)
             let changes = Changes(.changes, ["note/a": ["op": "delete"]])
             let late = Message(header: header, body: [Command.changes(uri: Self.uri, changes).item(3)])
-            let bytes = try await session.answer(late, late.encoded(as: .xml), isAllowed: true, canWrite: true)
+            let received = try ReceivedMessage(try late.encoded(as: .xml), PropertyListLimits())
+            let bytes = try await session.answer(received, isAllowed: true, canWrite: true)
             #expect(try Message(parsing: bytes).header.failure?.knownCode == .badRequest)
             try await synced.expectNothingHasChanged("a message that is late")
         }
