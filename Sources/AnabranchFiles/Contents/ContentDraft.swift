@@ -17,11 +17,15 @@ final class ContentDraft: Sendable {
     private let descriptor: Int32
     /// The numbers of the places at which a chunk stands.
     private let places: [ChunkHash: [Int]]
+    private let onChunk: @Sendable () -> Void
 
     /// Opens what has come of a content, or begins a draft.
-    /// - Parameter folder: of all drafts.
-    init(_ content: Manifest, in folder: String) throws {
+    /// - Parameters:
+    ///   - folder: of all drafts.
+    ///   - onChunk: called for each chunk that is read or written.
+    init(_ content: Manifest, in folder: String, onChunk: @escaping @Sendable () -> Void) throws {
         self.content = content
+        self.onChunk = onChunk
         path = "\(folder)/\(content.id)"
         var descriptor = open(path, O_RDWR | O_CLOEXEC)
         isNew = descriptor < 0
@@ -40,6 +44,7 @@ final class ContentDraft: Sendable {
             let count = content.byteCount(ofChunk: index)
             let bytes = try ContentCache.read(descriptor, count, from: index * Manifest.chunkBytes, path)
             if ChunkHash(of: bytes) != chunk { found.remove(chunk) }
+            onChunk()
         }
         return found
     }
@@ -54,6 +59,7 @@ final class ContentDraft: Sendable {
         guard fstat(source, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return [] }
         for place in stride(from: 0, to: Int(status.st_size), by: Manifest.chunkBytes) {
             if taken.count == wanted.count { break }
+            onChunk()
             guard let bytes = try? ContentCache.read(source, Manifest.chunkBytes, from: place, file) else { continue }
             let chunk = ChunkHash(of: bytes)
             guard wanted.contains(chunk), !taken.contains(chunk) else { continue }
@@ -70,6 +76,7 @@ final class ContentDraft: Sendable {
                 throw SpaceError(.damaged, "a part of the content has another size than its manifest says")
             }
             try Self.write(bytes, to: descriptor, at: index * Manifest.chunkBytes, path)
+            onChunk()
         }
     }
 
@@ -100,6 +107,7 @@ final class ContentDraft: Sendable {
             let place = index * Manifest.chunkBytes
             let bytes = try ContentCache.read(descriptor, content.byteCount(ofChunk: index), from: place, path)
             try Self.write(bytes, to: copy, at: place, target)
+            onChunk()
         }
         guard ftruncate(copy, off_t(content.size)) == 0 else { throw ContentCache.lastError(target) }
         return handle

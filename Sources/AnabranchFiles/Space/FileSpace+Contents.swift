@@ -157,6 +157,9 @@ extension FileSpace {
         try await store.wait(for: .upload)
     }
 
+    /// How many chunks were read and written on this device for copies.
+    package var localChunks: UInt64 { board.localChunks.withLock { $0 } }
+
     // MARK: Cache
 
     /// Keeps the content of a file on the device, and each newer one, until it is unpinned.

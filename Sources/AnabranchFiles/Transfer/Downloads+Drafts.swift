@@ -1,5 +1,6 @@
 import AnabranchChunks
 import Foundation
+import Synchronization
 
 /// Contents on their way into a file, past the cache.
 extension Downloads {
@@ -14,9 +15,11 @@ extension Downloads {
     }
 
     private func complete(_ content: Manifest, _ path: String, reusing old: String?) async throws -> FileHandle {
-        let cache = cache
+        let cache = cache, board = board
         return try await reporting(content) {
-            let draft = try await disk.run { try ContentDraft(content, in: cache.drafts) }
+            let draft = try await disk.run {
+                try ContentDraft(content, in: cache.drafts) { board.localChunks.withLock { $0 += 1 } }
+            }
             let known = draft.isNew ? [] : drafted[content.id]
             let (found, missing) = try await disk.run {
                 var found = try known ?? draft.chunks()

@@ -17,6 +17,8 @@ final class TransferBoard: Sendable {
         case download(ChunkHash)
     }
 
+    /// How many chunks were read and written on this device for copies: a sign of life where nothing is transferred.
+    let localChunks = Mutex<UInt64>(0)
     private let transfers = Mutex<[Way: Transfer]>([:])
     private let onChange: @Sendable (Way) -> Void
 

@@ -138,8 +138,11 @@ struct OpenSpace: Sendable {
             await started.set(try await client.connect(replica, by: route))
         }
         return try await self.replica.limited(
-            started, progress: { [UInt64(max(0, space.status.transferred)), UInt64(space.status.pendingFiles)] },
-            body)
+            started,
+            progress: {
+                let status = space.status
+                return [UInt64(max(0, status.transferred)), UInt64(status.pendingFiles), space.localChunks]
+            }, body)
     }
 
     /// Shows the progress of transfers until it is cancelled.
