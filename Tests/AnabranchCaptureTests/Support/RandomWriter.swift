@@ -6,7 +6,7 @@ import GRDB
 /// Writes one database as applications do, with one of their libraries. Unique values begin with the writer's name, so
 /// that those of two writers never meet.
 final class RandomWriter: @unchecked Sendable {
-    /// What an application writes with.
+    /// The means by which an application writes.
     enum Library: String, CaseIterable {
         /// SQLite itself.
         case sqlite = "SQLite"
@@ -38,7 +38,7 @@ final class RandomWriter: @unchecked Sendable {
     private var random: SeededRandom
     private var made = 0
     private let connection: Connection
-    /// What has succeeded, with the library.
+    /// The writes that have succeeded, by library and kind.
     private(set) var done: [String: Int] = [:]
 
     init(

@@ -27,7 +27,8 @@ class Writer:
 
     def row(self, w, mark, value):
         folder = self.key("folder", w["salt"]) if w["filed"] else None
-        return {"mark": mark, "code": w["code"], "body": self.query(f"SELECT {value} AS v")[0]["v"], "n": w["n"], "folder": folder}
+        body = self.query(f"SELECT {value} AS v")[0]["v"]
+        return {"mark": mark, "code": w["code"], "body": body, "n": w["n"], "folder": folder}
 
     def rows(self, w):
         return [self.row(w, mark, value) for mark, value in zip(w["marks"], w["values"])]
@@ -199,7 +200,9 @@ class SQLAlchemy(Writer):
                 Column("body", Anything), number("n"), number("folder", ForeignKey("folder.id")),
             ),
             "tag": Table("tag", meta, text("name", primary_key=True), text("mark"), number("n")),
-            "item_tag": Table("item_tag", meta, number("item", primary_key=True), text("tag", primary_key=True), text("mark")),
+            "item_tag": Table(
+                "item_tag", meta, number("item", primary_key=True), text("tag", primary_key=True), text("mark")
+            ),
         }
 
     def query(self, sql):
@@ -220,9 +223,8 @@ class SQLAlchemy(Writer):
         item = self.tables["item"]
         added = insert(item).values(self.rows(w)[0])
         with self.engine.begin() as db:
-            db.execute(
-                added.on_conflict_do_update(index_elements=["code"], set_={"n": item.c.n + 1, "body": added.excluded.body})
-            )
+            changed = {"n": item.c.n + 1, "body": added.excluded.body}
+            db.execute(added.on_conflict_do_update(index_elements=["code"], set_=changed))
 
     def where(self, statement, where):
         return statement.where(*(statement.table.c[name] == value for name, value in where.items()))
@@ -370,8 +372,8 @@ class SQLiteUtils(Writer):
         if "id" in where and "id" not in values:
             self.db[table].update(where["id"], values)
         else:
-            condition = assigned(where, " AND ") or "1"
-            self.sql(f"UPDATE {table} SET {assigned(values, ', ')} WHERE {condition}", *values.values(), *where.values())
+            changed, condition = assigned(values, ", "), assigned(where, " AND ") or "1"
+            self.sql(f"UPDATE {table} SET {changed} WHERE {condition}", *values.values(), *where.values())
 
     def delete(self, table, where):
         if "id" in where:
@@ -478,8 +480,9 @@ class Django(Writer):
             self.tables[table].objects.bulk_create(self.models(table, rows), ignore_conflicts=conflict == "IGNORE")
 
     def upsert(self, w):
+        item = self.models("item", self.rows(w)[:1])
         self.tables["item"].objects.bulk_create(
-            self.models("item", self.rows(w)[:1]), update_conflicts=True, unique_fields=["code"], update_fields=["n", "body"]
+            item, update_conflicts=True, unique_fields=["code"], update_fields=["n", "body"]
         )
 
     def update(self, table, values, where):
