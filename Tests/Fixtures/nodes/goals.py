@@ -421,7 +421,8 @@ def network():
             postgres.crash()
 
 
-GOALS = {"G2": g2, "G3": g3, "G6": g6, "G8": g8, "G9": g9, "G10": g10, "G11": g11, "starts": starts, "network": network}
+GOALS = {
+    "G2": g2, "G3": g3, "G6": g6, "G8": g8, "G9": g9, "G10": g10, "G11": g11, "starts": starts, "network": network}
 
 if __name__ == "__main__":
     words = sys.argv[1:]
