@@ -25,7 +25,8 @@ struct TortureCommand: AsyncParsableCommand {
             EXAMPLE
               anabranch-lab torture --clients 8 --seconds 60 --seed 1
               anabranch-lab torture --clients 8 --cycles 500 --seed 1
-              anabranch-lab torture --store postgres://anabranch@db.example.com/torture --nodes 3 --cycles 500
+              anabranch-lab torture --nodes 3 --cycles 500 \\
+                  --store postgres://anabranch@db.example.com/torture
             """)
 
     enum Mode: String, CaseIterable, ExpressibleByArgument { case partition, flexible, both }
