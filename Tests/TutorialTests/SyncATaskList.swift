@@ -1,7 +1,6 @@
 import AnabranchClient
 import AnabranchCore
 import AnabranchHistory
-import AnabranchProtocol
 import AnabranchServer
 import Foundation
 import NIOCore
