@@ -1,3 +1,19 @@
 #if __has_include(<sys/xattr.h>)
 #include <sys/xattr.h>
 #endif
+#ifdef __linux__
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+/// The time when a file or folder was made, in nanoseconds since 1970; 0 where it is not known.
+static inline long long anabranch_birth_time(const char *path) {
+#ifdef __linux__
+    struct statx found;
+    if (syscall(SYS_statx, AT_FDCWD, path, 0, STATX_BTIME, &found) == 0 && found.stx_mask & STATX_BTIME)
+        return found.stx_btime.tv_sec * 1000000000LL + found.stx_btime.tv_nsec;
+#endif
+    return 0;
+}

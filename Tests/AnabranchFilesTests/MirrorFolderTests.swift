@@ -65,6 +65,45 @@ import Testing
         }
     }
 
+    /// A folder that is put back from a copy may have its attributes, and the inode of the one that was removed.
+    @Test func aFolderThatIsPutBackIsAnotherOne() throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("mark-\(UUID().uuidString)").path
+        defer { rmdir(path) }
+        mkdir(path, 0o755)
+        let status = try #require(FolderScan.status(path)), mark = FolderMark.mark(of: path, status)
+        #expect(FolderMark.mark(of: path, status) == mark)
+        // Not every disk has both.
+        guard let number = FolderMark.number(of: path), FolderMark.birthTime(of: path) != 0 else { return }
+        var isOther = false
+        // The clock of a disk has ticks.
+        for _ in 0..<10_000 where !isOther {
+            rmdir(path)
+            mkdir(path, 0o755)
+            #expect(FolderMark.setNewNumber(of: path, to: number) == number)
+            isOther = FolderMark.mark(of: path, status) != mark
+        }
+        #expect(isOther)
+    }
+
+    /// Root folders of disks without attributes often have one inode, and one number of the disk.
+    @Test func onADiskWithoutAttributesTheNumberIsAFile() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            let other = device.folder.appendingPathComponent("other").path, outside = folder + " outside"
+            let number = FolderMark.numberInFile(of: folder)
+            #expect(FolderMark.numberInFile(of: folder) == number)
+            mkdir(other, 0o755)
+            // A link is not followed.
+            symlink(outside, other + "/.mirror.anabranch-part")
+            let numbers = (0..<2).map { _ in FolderMark.numberInFile(of: other) }
+            #expect(Set(numbers + [number]).count == 3 && !FolderScan.isTaken(outside))
+            while try await mirror.compare() > 0 {}
+            #expect(try device.space.everything().isEmpty)
+            #expect(FolderMark.numberInFile(of: folder) == number)
+            try await device.close()
+        }
+    }
+
     /// What both have is not transferred when the mirror begins anew.
     @Test func whatBothHaveIsNotTransferred() async throws {
         try await FilesRig.run { rig in
