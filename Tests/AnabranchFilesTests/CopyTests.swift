@@ -139,6 +139,15 @@ import Testing
             try ContentCache(folder: folder.path, bytesMax: 100).close()
             let left = try FileManager.default.contentsOfDirectory(atPath: drafts.path)
             #expect(left == ["\(ChunkHash(of: [2]))"])
+            // A process may run for long, and what is read has no name of a draft.
+            try Data("1".utf8).write(to: drafts.appendingPathComponent("other"))
+            let date = Date(timeIntervalSinceNow: -8 * 86_400)
+            try FileManager.default.setAttributes(
+                [.modificationDate: date], ofItemAtPath: drafts.appendingPathComponent(left[0]).path)
+            let content = try #require(Manifest(size: 1, chunks: [ChunkHash(of: [3])]))
+            _ = try ContentDraft(content, in: drafts.path) {}
+            let kept = try FileManager.default.contentsOfDirectory(atPath: drafts.path)
+            #expect(Set(kept) == ["\(content.id)", "other"])
         }
     }
 

@@ -121,6 +121,10 @@ import Testing
             let copy = rig.folder.appendingPathComponent("copy"), source = try three.space.open(SpacePath("/big"))
             let copying = Task { try await source.copy(to: copy) }
             for await status in source.statusUpdates where status.state == .downloading { break }
+            // One that waits for its turn does not wait for the end of that.
+            let waiting = Task { try await source.copy(to: rig.folder.appendingPathComponent("second")) }
+            waiting.cancel()
+            await #expect(throws: _Concurrency.CancellationError.self) { try await waiting.value }
             copying.cancel()
             await #expect(throws: _Concurrency.CancellationError.self) { try await copying.value }
             #expect(!FileManager.default.fileExists(atPath: copy.path))
@@ -157,6 +161,9 @@ import Testing
             let file = try two.space.open(SpacePath("/a"))
             await #expect(throws: SpaceError.self) { _ = try await file.read() }
             #expect(file.status.issue?.kind == .offline)
+            let copy = rig.folder.appendingPathComponent("copy"), drafts = two.space.cache.drafts
+            await #expect(throws: SpaceError.self) { try await file.copy(to: copy) }
+            #expect(try FileManager.default.contentsOfDirectory(atPath: drafts).count == 1)
             try await one.put("/a", "second")
             try await one.synchronize()
             try await two.store.wait(for: .download)
@@ -166,6 +173,7 @@ import Testing
             file.close()
             try await one.put("/b", "1")
             for await status in two.space.statusUpdates where status.issues.isEmpty { break }
+            #expect(try FileManager.default.contentsOfDirectory(atPath: drafts).isEmpty)
             for device in [one, two] { try await device.close() }
         }
     }

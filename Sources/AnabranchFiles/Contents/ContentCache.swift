@@ -42,7 +42,7 @@ final class ContentCache: Sendable {
                 try FileManager.default.createDirectory(
                     atPath: made, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             }
-            ContentDraft.removeOld(in: drafts)
+            ContentDraft.removeOld(in: drafts, isStart: true)
             var settings = GRDB.Configuration()
             settings.prepareDatabase { database in
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")

@@ -29,8 +29,13 @@ final class ContentDraft: Sendable {
         path = "\(folder)/\(content.id)"
         var descriptor = open(path, O_RDWR | O_CLOEXEC)
         isNew = descriptor < 0
-        if isNew { descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600) }
+        if isNew {
+            Self.removeOld(in: folder)
+            descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        }
         guard descriptor >= 0 else { throw ContentCache.lastError(path) }
+        // Somebody goes on with it.
+        futimens(descriptor, nil)
         self.descriptor = descriptor
         places = Dictionary(grouping: content.chunks.indices) { content.chunks[$0] }
     }
@@ -126,13 +131,14 @@ final class ContentDraft: Sendable {
         }
     }
 
-    /// Removes what nobody goes on with, and what is no draft.
-    static func removeOld(in folder: String) {
+    /// Removes drafts that nobody goes on with.
+    /// - Parameter isStart: true to remove also what is no draft: what a process was reading that has ended.
+    static func removeOld(in folder: String, isStart: Bool = false) {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
             var status = stat()
             guard lstat("\(folder)/\(name)", &status) == 0 else { continue }
             let isOld = Int(status.st_mtim.tv_sec) < Int(Date().timeIntervalSince1970) - keptSeconds
-            if isOld || ChunkHash(hex: name) == nil { unlink("\(folder)/\(name)") }
+            if isOld || isStart && ChunkHash(hex: name) == nil { unlink("\(folder)/\(name)") }
         }
     }
 }

@@ -215,14 +215,17 @@ extension FileSpace {
         }
     }
 
-    /// Takes back issues of contents that no file has any more, and no handle shows.
-    func endNeedlessDownloads() {
+    /// Takes back issues of contents that no file has any more, and no handle shows, and what has come of them.
+    func endNeedlessDownloads() async {
         let stopped = board.stoppedDownloads
         guard !stopped.isEmpty else { return }
         let needed = state.withLock { state in
             Set(state.contents.values.map(\.id) + state.handles.values.compactMap { $0.file?.shownContent.id })
         }
-        for content in stopped where !needed.contains(content) { board.end(.download(content)) }
+        for content in stopped where !needed.contains(content) {
+            await downloads.giveUpDraft(of: content)
+            board.end(.download(content))
+        }
     }
 
     /// Brings the content of a file in the background, for as often as it takes.

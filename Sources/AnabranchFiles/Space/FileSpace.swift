@@ -201,7 +201,7 @@ public final class FileSpace: Sendable {
             }
             try await lookForLostContents(changed)
             fetchWanted(among: changed)
-            endNeedlessDownloads()
+            await endNeedlessDownloads()
         } catch {
             // It is tried again with the next change.
             state.withLock { $0.changed.formUnion(changed) }

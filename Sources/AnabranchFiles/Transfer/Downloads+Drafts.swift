@@ -9,9 +9,27 @@ extension Downloads {
     /// - Parameter old: a file that may have some of its chunks.
     /// - Throws: `SpaceError`; `CancellationError`, which ends the download as well.
     func bring(_ content: Manifest, to path: String, reusing old: String?) async throws -> FileHandle {
-        let turns = draftTurns[content.id] ?? Turns()
-        draftTurns[content.id] = turns
-        return try await turns.perform { try await self.complete(content, path, reusing: old) }
+        while let other = bringing[content.id] {
+            _ = try? await other.valueUnlessCancelled
+            try Task.checkCancellation()
+        }
+        let task = Task {
+            defer { bringing[content.id] = nil }
+            return try await complete(content, path, reusing: old)
+        }
+        bringing[content.id] = task
+        return try await withTaskCancellationHandler {
+            try await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    /// Removes what has come of a content that nobody needs any more.
+    func giveUpDraft(of content: ChunkHash) {
+        guard bringing[content] == nil else { return }
+        drafted[content] = nil
+        unlink("\(cache.drafts)/\(content)")
     }
 
     private func complete(_ content: Manifest, _ path: String, reusing old: String?) async throws -> FileHandle {

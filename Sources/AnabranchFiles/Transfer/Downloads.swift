@@ -15,8 +15,8 @@ actor Downloads {
     private var running: [ChunkHash: Task<Void, any Error>] = [:]
     /// The chunks that are on their way.
     private var coming: [ChunkHash: Task<[UInt8], any Error>] = [:]
-    /// The order in which those write who copy one content past the cache.
-    var draftTurns: [ChunkHash: Turns] = [:]
+    /// The contents that come past the cache, each for one copy at a time.
+    var bringing: [ChunkHash: Task<FileHandle, any Error>] = [:]
     /// The chunks that have come into the draft of a content.
     var drafted: [ChunkHash: Set<ChunkHash>] = [:]
     /// Chunks that have just come, and were checked then.
