@@ -8,6 +8,12 @@ extension ContentCache {
         try Self.read(url, followsLinks) { try store($0) }
     }
 
+    /// Makes what was written to a file durable, and closes it.
+    static func flush(_ handle: FileHandle, _ path: String) throws {
+        defer { try? handle.close() }
+        guard fdatasync(handle.fileDescriptor) == 0 else { throw lastError(path) }
+    }
+
     /// The chunks that a file would have. Nothing is stored.
     static func chunks(of url: URL) throws -> [ChunkHash] {
         try read(url, false) { next in

@@ -110,10 +110,7 @@ extension FolderMirror {
         let old = replaced.map { _ in path }
         let handle = try await file.write(try file.content(), to: draft, mode: mode, reusing: old)
         // A content that a failure of the power cut off would go up as an edit.
-        try await space.disk.run {
-            defer { try? handle.close() }
-            guard fdatasync(handle.fileDescriptor) == 0 else { throw ContentCache.lastError(draft) }
-        }
+        try await space.disk.run { try ContentCache.flush(handle, draft) }
         if let replaced {
             // Often the group may be given where the owner may not.
             _ = chown(draft, .max, replaced.st_gid)

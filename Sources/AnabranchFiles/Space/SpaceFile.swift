@@ -179,7 +179,9 @@ public final class SpaceFile: Sendable {
         // Its name is short, whatever that of the file is.
         let draft = url.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).part").path
         defer { unlink(draft) }
-        try await write(try content(), to: draft, reusing: url.path).close()
+        let handle = try await write(try content(), to: draft, reusing: url.path)
+        // Otherwise a failure of the power could leave a part of it in the place of what was there.
+        try await space.disk.run { try ContentCache.flush(handle, draft) }
         guard rename(draft, url.path) == 0 else { throw ContentCache.lastError(url.path) }
     }
 
