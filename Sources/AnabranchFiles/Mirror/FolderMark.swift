@@ -2,9 +2,9 @@ import CAttributes
 import Foundation
 
 /// The mark by which a mirrored folder is known again at the next start: a random number, which a copy of the folder
-/// may have; its inode, which the folders of two disks may have in common; and the time when it was made, since one that
-/// takes its place may get the inode of the one that was removed. The number is an extended attribute, so nothing of it
-/// is seen in the folder, or a file on a disk that has no attributes.
+/// may have; its inode, which the folders of two disks may have in common; and the time when it was made, since one
+/// that takes its place may get the inode of the one that was removed. The number is an extended attribute, so nothing
+/// of it is seen in the folder, or a file on a disk that has no attributes.
 enum FolderMark {
     private static let attribute = "user.anabranch.mirror"
     private static let numberBytesMax = 64

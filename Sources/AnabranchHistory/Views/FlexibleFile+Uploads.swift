@@ -58,8 +58,8 @@ extension FlexibleFile {
     /// True while a merge is set aside, or a client with uploads has to catch up.
     package var hasLongUploads: Bool { !longUploads.isEmpty }
 
-    /// The number of uploads of one client after which others have their turn: as many small ones as are stored together
-    /// write the rows of the client once.
+    /// The number of uploads of one client after which others have their turn: as many small ones as are stored
+    /// together write the rows of the client once.
     private static let uploadsOfTurnMax = 8
 
     /// Merges and integrates new uploads until the step is over, or too much waits to be stored.
@@ -271,8 +271,8 @@ extension FlexibleFile {
     /// The size of a changeset, in bytes, above which it most likely needs objects that are not in memory.
     private static let littleBytes = 8 << 10
 
-    /// False if a window is one small changeset, and what it is about is in memory: then the store is hardly asked. In a
-    /// shared store it always is, since nothing is refused because of this node's memory alone.
+    /// False if a window is one small changeset, and what it is about is in memory: then the store is hardly asked. In
+    /// a shared store it always is, since nothing is refused because of this node's memory alone.
     private func missesMemory(_ upload: ViewUpload, in state: ObjectGraph) -> Bool {
         let window = Array(upload.window.prefix(2))
         guard !file.isShared, window.count == 1, let (sent, index) = window.first,

@@ -19,7 +19,7 @@ package struct ViewSession: Sendable {
     private var acknowledged = UploadCursor()
     private(set) var hasSent = false
 
-    /// The end of the messages to a client: the number of the last entry, the acknowledgement of uploads, and its place.
+    /// The end of the messages to a client: the number of the last entry, the acknowledged upload, and its place.
     package struct Sent: Sendable {
         fileprivate let number: UInt64
         fileprivate let acknowledged: UploadCursor

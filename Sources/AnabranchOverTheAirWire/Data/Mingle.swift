@@ -25,7 +25,7 @@ extension FileData {
 
 /// The merge of a device's changes of a dataclass with the server's (`Spec/OverTheAirServer.md`, section 5).
 struct ClassMingle {
-    /// What the device has sent; its commands until they are read.
+    /// The commands of the device, which are given up as they are read.
     private(set) var pull: Pull
     let dataclass: Dataclass
     /// The records before the merge.

@@ -124,8 +124,8 @@ extension PostgresFile {
     }
 
     /// Reads the newest row of the file and the entries after a version, all in one round trip.
-    /// - Returns: the salt of the version, nil if its entry has no row; and the entries after it that have rows, as long
-    ///   as they are not too many and their sizes fit together.
+    /// - Returns: the salt of the version, nil if its entry has no row; and the entries after it that have rows, as
+    ///   long as they are not too many and their sizes fit together.
     func newest(
         after version: ServerVersion, countMax: Int, byteBudget: Int
     ) throws(HistoryError) -> (salt: Salt?, entries: [LogEntry]) {
@@ -135,7 +135,8 @@ extension PostgresFile {
                 """
                 SELECT \(Self.entryColumns), before FROM (
                     SELECT *, lag(checksum) OVER newest AS before, sum(
-                        CASE version WHEN $2 THEN 0 ELSE octet_length(changeset) + coalesce(octet_length(section), 0) END
+                        CASE version WHEN $2 THEN 0
+                            ELSE octet_length(changeset) + coalesce(octet_length(section), 0) END
                     ) OVER newest AS read
                     FROM (
                         SELECT * FROM log_entry WHERE file = $1 AND version >= $2 ORDER BY version LIMIT $3

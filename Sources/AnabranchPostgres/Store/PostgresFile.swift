@@ -131,7 +131,10 @@ extension PostgresFile: FileView {
     /// The rows of those of some client files that there are.
     func clientFiles(_ idents: [ClientFileID]) throws(HistoryError) -> [ClientFile] {
         let rows = try query(
-            "SELECT \(Self.clientColumns) FROM client_file WHERE file = $1 AND ident = ANY ($2::bigint[]) ORDER BY ident",
+            """
+            SELECT \(Self.clientColumns) FROM client_file
+                WHERE file = $1 AND ident = ANY ($2::bigint[]) ORDER BY ident
+            """,
             .numbers(idents.map(\.rawValue)))
         return try rows.map { row throws(HistoryError) in try Self.clientFile(rows, row, start: start) }
     }

@@ -8,8 +8,8 @@ import Testing
 
 @testable import AnabranchServer
 
-/// The turns of synced files, taken by hand. By default every step of time is over as soon as somebody asks, and a merge
-/// asks after each pair of instructions, so that nothing depends on clocks.
+/// The turns of synced files, taken by hand. By default every step of time is over as soon as somebody asks, and a
+/// merge asks after each pair of instructions, so that nothing depends on clocks.
 final class TurnRig {
     /// A client and its session.
     final class Client {
