@@ -170,8 +170,9 @@ public final class SyncedFile {
         return (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0) - readBytes
     }
 
-    /// Frees it. Later reads go to the store.
+    /// Frees it, unless the store does not have all of it yet. Later reads go to the store.
     package func releaseCaches() {
+        guard !isAhead else { return }
         tail = nil
         decodedEntries = DecodedEntryCache()
         state?.unload()

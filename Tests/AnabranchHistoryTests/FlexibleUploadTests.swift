@@ -318,6 +318,31 @@ import Testing
         try first.test.verify()
     }
 
+    /// What the store does not have yet is in memory alone.
+    @Test(arguments: StoreKind.allCases) func cachesStayWhileTheyAreAheadOfTheStore(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.upload()
+        var second = try first.joined()
+        first.synced.defersCommits = true
+        try second.client.write(at: 100) { try $0.create("Note", key: .int(1), ["text": .string([0x61])]) }
+        try second.upload()
+        first.synced.releaseCaches()
+        try second.client.write(at: 101) { try $0.object("Note", key: .int(1))?.set("text", to: .string([0x62])) }
+        try second.upload()
+        let commit = try #require(first.synced.takeDeferred())
+        #expect(commit.entries.count == 2)
+        try first.test.store.commit([commit])
+        first.synced.finish(commit, nil)
+        first.file.didStore(commit)
+        first.synced.defersCommits = false
+        first.synced.releaseCaches()
+        try first.integrate()
+        let text = try Self.text(1, of: first)
+        let stored = try first.synced.withState { try $0.read { try $0.object("Note", key: .int(1))?["text"] } }
+        #expect(text == stored && text == .string([0x62]))
+        try first.test.verify()
+    }
+
     /// Several operations are stored as one, and what follows one of them is made on top of it.
     @Test(arguments: StoreKind.allCases) func commitsThatAreDeferredAreStoredAsOne(kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
