@@ -153,8 +153,9 @@ public final class SyncedFile {
 
     deinit { store.close(id, lease) }
 
-    /// A number that is another one after a restoration, when the same versions may have other contents.
-    package var epoch: UInt64 { isShared ? lease.number : lease.number >> 32 }
+    /// A number that is another one when the same versions may have other contents: after a restoration, and if commits
+    /// are deferred also in another object of the same file, since deferred ones may have failed.
+    package var epoch: UInt64 { isShared || defersCommits ? lease.number : lease.number >> 32 }
 
     /// The part of the store that the file is in.
     package var shard: Int { id.shard }

@@ -99,6 +99,36 @@ import Testing
         for reader in [first, second] { #expect(reader.client.downloads.count == 1) }
     }
 
+    /// What could not be stored is not sent, and not taken for what gets its version later.
+    @Test func whatIsNotStoredIsNeverSent() throws {
+        let rig = Self.rig(step: .none) { $0.sharedBodiesBytesMax = 1 << 20 }
+        let path = VirtualPath(Self.path), writer = try Self.client(of: rig, objects: 1)
+        let reader = try Self.reader(of: rig)
+        let head = try #require(rig.withFile(path) { $0.sessions?.file.head })
+        #expect(head.version == reader.cursor.serverVersion)
+        // Whoever opens the file takes its lease, so that the commit fails.
+        _ = try rig.store.open(path)
+        rig.upload([Self.object(100)], from: 3, of: writer)
+        rig.finish()
+        #expect(reader.client.errors.count == 1 && reader.client.events.count == 1)
+
+        rig.bind(writer)
+        let many = (200..<240 as Range<Int64>).map { key in
+            NamedInstruction.createObject(ObjectName(className: "T", key: .int(key)))
+        }
+        rig.upload([ChangesetWriter(many).bytes], from: 3, of: writer)
+        rig.submit(.open(BindRequest(partition: path.bytes, needsFileIdent: false)), of: reader.client)
+        let request = IdentRequest(
+            file: reader.client.file, download: reader.cursor,
+            latest: SaltedVersion(version: head.version, salt: head.versionSalt),
+            subscriptions: Self.set(1, "TRUEPREDICATE"))
+        rig.submit(.identify(request, hasRestarted: false), of: reader.client)
+        rig.finish()
+        #expect(try Self.count(in: rig) == 41)
+        let made = try Self.download(reader.client, after: reader.cursor, in: rig)
+        #expect(made.cursor.serverVersion == head.version + 1 && made.bytes > 100)
+    }
+
     /// What is durable does not wait for the uploads of others.
     @Test func downloadsDoNotWaitForUploads() throws {
         let rig = Self.rig(), writer = try Self.client(of: rig, objects: 1), reader = try Self.reader(of: rig)
