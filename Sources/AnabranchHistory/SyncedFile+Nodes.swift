@@ -43,6 +43,7 @@ extension SyncedFile {
             throw HistoryError(.leaseLost, "another node keeps no state of the file")
         }
         dropIntegration()
+        followedCount += now.version.rawValue - head.version.rawValue
         if now.version > head.version, hasQueuedUploads { overtakenCount = min(overtakenCount + 1, Self.overtakenMax) }
         if now.bounds == head.bounds {
             try tail?.takeIn(entries, now)

@@ -24,6 +24,8 @@ public final class SyncedFile {
     var dropped: [ClientFileID: Int] = [:]
     /// True if a commit did not fit: rows of client files may not be what they were.
     var hasConflict = false
+    /// The number of entries of other nodes that were taken in.
+    package internal(set) var followedCount: UInt64 = 0
     /// The number of times that other nodes have written while uploads waited here, less the commits of uploads since.
     var overtakenCount = 0
     /// The end of the log as of the last commit; its version is the exposed one (`Spec/History.md`, section 3.3).

@@ -7,8 +7,6 @@ import Metrics
 extension FileSessions {
     /// Takes in changes by other nodes.
     func follow() throws(HistoryError) {
-        let before = file.version
-        defer { environment.metrics.followedEntries.increment(by: file.version.rawValue - before.rawValue) }
         guard let flexible else { return try file.follow() }
         let evaluationCount = flexible.evaluationCount
         try flexible.follow()
@@ -20,6 +18,8 @@ extension FileSessions {
 
     /// Tells sessions what this node has learnt of other nodes.
     func didFollow(until limit: StepLimit) {
+        environment.metrics.followedEntries.increment(by: file.followedCount - followedCount)
+        followedCount = file.followedCount
         for clientFile in file.takeSuperseded() {
             flexible?.forget(clientFile)
             if let key = session(of: clientFile) { supersede(key) }

@@ -55,6 +55,8 @@ final class FileSessions {
     var done: [RequestCharge] = []
     /// The version that was last announced to sessions.
     var announcedVersion: ServerVersion
+    /// The number of entries of other nodes that the metrics have counted.
+    var followedCount: UInt64 = 0
     /// False while the log has no changes: a version of flexible sync can be that of a view alone.
     var hasChanges: Bool
 

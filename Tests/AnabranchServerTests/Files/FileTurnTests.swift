@@ -134,6 +134,16 @@ import Testing
         #expect(clients[1].version == 16)
     }
 
+    @Test("entries of other nodes count whoever has made the file take them in, as an IDENT")
+    func followedEntries() throws {
+        let store = InMemoryStore(isShared: true), counters = CountingMetrics()
+        let rig = TurnRig(store: store, keepsState: true, metrics: counters)
+        _ = try rig.join(Self.path, count: 1)
+        try SyncedFile(path: VirtualPath(Self.path), store: store).write(at: 1) { try $0.addClass("T") }
+        let client = try rig.join(Self.path, count: 1)[0]
+        #expect(client.version == 1 && counters.value("anabranch_log_entries_followed_total") == 1)
+    }
+
     @Test("who is up to date is served before those who catch up, and these file by file")
     func scans() throws {
         let rig = TurnRig()
