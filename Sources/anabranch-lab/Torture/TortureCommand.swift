@@ -16,8 +16,9 @@ struct TortureCommand: AsyncParsableCommand {
             that a replica has committed must be in it; and a counter that every transaction adds one to must be as \
             high as there are transactions. There is a run with a partition and one with subscriptions.
 
-            With --store, --nodes servers share that database (Spec/Nodes.md); each is killed and stopped by itself, \
-            and a replica comes to any of them in each of its lives.
+            With --store, --nodes servers share that database (Spec/Nodes.md), which has to be new: what an earlier \
+            run has left would be taken for this one's. Each server is killed and stopped by itself, and a replica \
+            comes to any of them in each of its lives.
 
             The seed determines what is written and how long processes live; when the system does what is different \
             each time. The exit status is 1 if a run fails, and its files stay.
@@ -51,7 +52,7 @@ struct TortureCommand: AsyncParsableCommand {
     @Option(help: "How they sync.")
     var mode = Mode.both
 
-    @Option(help: ArgumentHelp("The PostgreSQL database that all servers share.", valueName: "postgres-url"))
+    @Option(help: ArgumentHelp("The new PostgreSQL database that all servers share.", valueName: "postgres-url"))
     var store: String?
 
     @Option(help: "With --store: how many servers there are.")
