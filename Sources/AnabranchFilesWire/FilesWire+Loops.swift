@@ -6,7 +6,8 @@ import AnabranchHistory
 extension FilesWire {
     /// Cuts the loops: the folder of each that was moved last goes where it was before, or into the root.
     func repairLoops(of path: VirtualPath) async throws {
-        let now = Timestamp(seconds: Int64(clamping: unixSeconds()), nanoseconds: 0)
+        let time = preciseSeconds(), second = time.rounded(.down)
+        let now = Timestamp(seconds: Int64(second), nanoseconds: Int32((time - second) * 1_000) * 1_000_000)
         try await write(path) { transaction, records in
             var folders: [UUIDBytes: SpaceObject] = [:]
             try transaction.state.forEachSpaceObject(isFolder: true) { folders[$0] = $1 }

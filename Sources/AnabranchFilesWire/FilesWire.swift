@@ -22,15 +22,17 @@ package final class FilesWire: RecordDoor {
     let authorizer: any Authorizer
     let logger: Logger
     let unixSeconds: @Sendable () -> UInt64
+    let preciseSeconds: @Sendable () -> Double
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - catalog: the store of the server.
     ///   - unixSeconds: the clock, in seconds since 1970.
+    ///   - preciseSeconds: the same with their fractions, for the times of writes.
     package init(
         settings: FilesSettings, store: any ChunkStore, catalog: any HistoryStore & HistoryCatalog,
         authenticator: any Authenticator, authorizer: any Authorizer, logger: Logger,
-        unixSeconds: @escaping @Sendable () -> UInt64
+        unixSeconds: @escaping @Sendable () -> UInt64, preciseSeconds: @escaping @Sendable () -> Double
     ) {
         self.settings = settings
         self.store = store
@@ -39,6 +41,7 @@ package final class FilesWire: RecordDoor {
         self.authorizer = authorizer
         self.logger = logger
         self.unixSeconds = unixSeconds
+        self.preciseSeconds = preciseSeconds
     }
 
     /// The routes of its HTTP requests.
@@ -78,10 +81,11 @@ package final class FilesWire: RecordDoor {
         try await server().readHead(of: path, body)
     }
 
+    /// Writes with the milliseconds of the clock: an edit that a client has made before, and brings later, does not win.
     func write(
         _ path: VirtualPath, _ body: @escaping @Sendable (WriteTransaction, inout PendingRecords) throws -> Void
     ) async throws {
-        let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(unixSeconds()))) { transaction, records in
+        let write = HeadWrite(at: ChangesetTime(secondsSince1970: preciseSeconds())) { transaction, records in
             try body(transaction, &records)
             return []
         }

@@ -1,8 +1,10 @@
 import AnabranchChunks
 import AnabranchClient
+import AnabranchCore
 import AnabranchFilesWire
 import AnabranchHistory
 import Foundation
+import Synchronization
 import Testing
 
 @testable import AnabranchFiles
@@ -59,6 +61,45 @@ import Testing
             try await store.wait(for: .download)
             let found = try store.objects(FolderRecord.all)
             #expect(found.count == 2 * Self.count && found.count { $0.parent == nil } == Self.count)
+        }
+    }
+
+    /// An edit that a client has made before the server cuts a loop loses, also if that was in the same second.
+    @Test func theLaterOfTwoEditsInASecondWins() async throws {
+        try await FilesRig.run { rig in
+            let second = Double(rig.clock.now), time = Mutex(second - 20)
+            rig.clock.setFraction(0.9)
+            let replica = try SyncedReplica(path: rig.folder.appendingPathComponent("store").path) {
+                ChangesetTime(secondsSince1970: time.withLock { $0 })
+            }
+            let store = try await SyncedStore(replica, [])
+            let client = SyncClient(
+                SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(rig.port)", app: FilesRig.app, token: "ann")))
+            try await client.add(store, partition: "files")
+            let folders = [20.0, 10, 30].map {
+                FolderRecord(name: "f\($0)", moved: Date(timeIntervalSince1970: second - $0))
+            }
+            try await Self.write(folders, to: store)
+            await client.remove(store)
+            let keys = try folders.map { try #require(UUIDBytes(text: $0.id.uuidString)) }
+            try await rig.server.write(to: FilesRig.path, at: Date(timeIntervalSince1970: second + 0.1)) { tx in
+                for (folder, parent) in [(keys[0], keys[1]), (keys[1], keys[0])] {
+                    let object = try tx.object(SpaceClasses.folder, key: .uuid(folder))
+                    try object?.set(SpaceClasses.parent, to: .uuid(parent))
+                }
+            }
+            try await rig.wire.sweep(FilesRig.path)
+            time.withLock { $0 = second + 0.5 }
+            var moved = folders[1]
+            moved.parent = folders[2].id
+            try await store.write { [moved] tx in try tx.save(moved) }
+            try await client.add(store, partition: "files")
+            try await store.wait(for: .upload)
+            try await store.wait(for: .download)
+            #expect(try store.get(FolderRecord.self, moved.id).parent == nil)
+            #expect(try store.get(FolderRecord.self, folders[0].id).parent == moved.id)
+            await client.stop()
+            try await store.close()
         }
     }
 

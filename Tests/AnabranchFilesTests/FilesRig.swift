@@ -26,9 +26,14 @@ struct FilesRig: Sendable {
     let folder: URL
 
     final class Clock: Sendable {
-        private let seconds = Mutex(UInt64(Date().timeIntervalSince1970))
+        private let seconds = Mutex(UInt64(Date().timeIntervalSince1970)), fraction = Mutex(0.0)
 
         var now: UInt64 { seconds.withLock { $0 } }
+
+        /// With the fraction of the second.
+        var preciseNow: Double { Double(now) + fraction.withLock { $0 } }
+
+        func setFraction(_ fraction: Double) { self.fraction.withLock { $0 = fraction } }
 
         func advance(by seconds: UInt64) { self.seconds.withLock { $0 += seconds } }
     }
@@ -64,7 +69,7 @@ struct FilesRig: Sendable {
         let wire = FilesWire(
             settings: settings, store: wrap(chunks), catalog: history, authenticator: authenticator,
             authorizer: authorizer,
-            logger: logger, unixSeconds: { clock.now })
+            logger: logger, unixSeconds: { clock.now }, preciseSeconds: { clock.preciseNow })
         var serverSettings = ServerSettings(cores: 2)
         serverSettings.handshakeSecondsMax = 30 * 60
         serverSettings.lingerSecondsMax = 1

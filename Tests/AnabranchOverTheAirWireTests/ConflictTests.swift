@@ -1,10 +1,12 @@
+import AnabranchCore
 import AnabranchOverTheAir
 import AnabranchPropertyList
+import AnabranchTestClient
 import Testing
 
 @testable import AnabranchOverTheAirWire
 
-/// Dataclasses whose conflicts devices decide: the later one wins, and is told what has lost
+/// Two have changed one field: the later one wins, and where devices decide, is told what has lost
 /// (`Spec/OverTheAirServer.md`, section 5).
 @Suite(.timeLimit(.minutes(30))) struct ConflictTests {
     private static let uri = "example.cards"
@@ -76,6 +78,32 @@ import Testing
                 [id: ["op": "modify", "set": ["name": "c"], "clear": ["note"]]])
             let told = answer.pushed(Self.uri)[id]?["conflict"]
             #expect(told == ["name": ["device": "c"], "note": ["server": "m"]])
+        }
+    }
+
+    /// An edit that a Realm client has made before loses, also if that was in the same second.
+    @Test func theLaterOfTwoEditsInASecondWins() async throws {
+        try await Self.run("server") { rig in
+            var one = Talker(rig, "one")
+            let first = try await one.slow(Self.uri, "1", ["L": ["entity": "card", "fields": ["name": "a"]]])
+            let realm = try await rig.realmClient()
+            try await realm.download()
+            let second = Double(rig.clock.now)
+            try await realm.write(at: ChangesetTime(secondsSince1970: second + 0.5)) { tx in
+                try #require(try tx.objects("Card").first).set("name", to: "b")
+            }
+            rig.clock.setFraction(0.9)
+            let later = try await one.fast(
+                Self.uri, "2", last: "1", anchor: first.anchor(Self.uri), .changes,
+                ["L": ["op": "modify", "set": ["name": "c"]]])
+            try await realm.upload()
+            let last = try await one.fast(Self.uri, "3", last: "2", anchor: later.anchor(Self.uri))
+            #expect(last.codes(1) == [.ok] && last.pushed(Self.uri).isEmpty)
+            try await realm.download()
+            try await realm.read { tx in
+                let name = try tx.objects("Card").first?.value("name")
+                #expect(name == "c")
+            }
         }
     }
 }

@@ -98,7 +98,7 @@ final class OpenSession: Sendable {
             var limits = PropertyListLimits.answers
             limits.bytesMax = settings.session.answerBytesMax
             let done = Mutex<(DeviceSession, [UInt8])?>(nil)
-            let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { [limits] transaction, records in
+            let write = HeadWrite(at: wire.writeTime) { [limits] transaction, records in
                 // This message may have come late, after all of a session that has taken the place of this one.
                 guard wire.session(cookie) != nil else {
                     throw Status(.badRequest, "the device has begun another session")
@@ -129,7 +129,7 @@ final class OpenSession: Sendable {
                 _ = try outcome.get()
                 state.withLock { $0.isDoorOpen = true }
             } catch is ClosedDoor {
-                try await Door(path: path, server: server, dataclasses: dataclasses, now: now).open()
+                try await Door(path: path, server: server, dataclasses: dataclasses, time: wire.writeTime).open()
                 state.withLock { $0.isDoorOpen = true }
                 continue
             } catch let error as ItemTooLarge {
@@ -214,7 +214,7 @@ struct Door {
     let path: VirtualPath
     let server: SyncServer
     let dataclasses: [Dataclass]
-    let now: UInt64
+    let time: ChangesetTime
 
     /// True if no entry was missed, and each dataclass is what it was, at the head and before anything is written.
     static func isOpen(_ dataclasses: [Dataclass], _ records: PendingRecords) throws -> Bool {
@@ -257,7 +257,7 @@ struct Door {
     private func write(
         _ body: @escaping @Sendable (inout PendingRecords) throws -> Void
     ) async throws -> ServerVersion {
-        let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { _, records in
+        let write = HeadWrite(at: time) { _, records in
             try body(&records)
             return []
         }

@@ -155,7 +155,7 @@ extension OverTheAirWire {
                 }
                 return
             }
-            let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(unixSeconds()))) { transaction, records in
+            let write = HeadWrite(at: writeTime) { transaction, records in
                 try body(transaction, &records)
                 return []
             }

@@ -20,19 +20,26 @@ package final class OverTheAirWire: RecordDoor {
     let authorizer: any Authorizer
     let logger: Logger
     let unixSeconds: @Sendable () -> UInt64
+    private let preciseSeconds: @Sendable () -> Double
     private let state = Mutex(State())
 
-    /// - Parameter unixSeconds: the clock, in seconds since 1970.
+    /// - Parameters:
+    ///   - unixSeconds: the clock, in seconds since 1970.
+    ///   - preciseSeconds: the same with their fractions, for the times of writes.
     package init(
         settings: OverTheAirSettings, services: AppServices, authorizer: any Authorizer, logger: Logger,
-        unixSeconds: @escaping @Sendable () -> UInt64
+        unixSeconds: @escaping @Sendable () -> UInt64, preciseSeconds: @escaping @Sendable () -> Double
     ) {
         self.settings = settings
         self.services = services
         self.authorizer = authorizer
         self.logger = logger
         self.unixSeconds = unixSeconds
+        self.preciseSeconds = preciseSeconds
     }
+
+    /// The time of a write: an edit that a Realm client has made before, and brings later, does not win over it.
+    var writeTime: ChangesetTime { ChangesetTime(secondsSince1970: preciseSeconds()) }
 
     /// Serves the files of a server. To be called before it runs.
     package func attach(to server: SyncServer) {

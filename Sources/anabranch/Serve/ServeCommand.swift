@@ -124,6 +124,9 @@ struct ServeCommand: AsyncParsableCommand {
         return addresses
     }
 
+    /// The clock for the times of writes.
+    private static let preciseSeconds = { @Sendable in Date().timeIntervalSince1970 }
+
     /// Simperium's wire, and the routes of its HTTP requests; nil if no app serves its clients.
     private func simperium(
         _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
@@ -134,7 +137,7 @@ struct ServeCommand: AsyncParsableCommand {
         settings.apps = configuration.simperium
         let wire = SimperiumWire(
             settings: settings, authenticator: apps, authorizer: authorizer, logger: logger, metrics: metrics,
-            unixSeconds: unixSeconds, preciseSeconds: { Date().timeIntervalSince1970 })
+            unixSeconds: unixSeconds, preciseSeconds: Self.preciseSeconds)
         let data = HTTPRoute(
             "/1", to: SimperiumEndpoints(apps, wire), body: .whole(bytesMax: SimperiumEndpoints.bodyBytesMax))
         return (wire, [data, HTTPRoute("/sock", to: SockJSEndpoints(wire))])
@@ -149,7 +152,8 @@ struct ServeCommand: AsyncParsableCommand {
         var settings = OverTheAirSettings()
         settings.apps = configuration.overTheAir.mapValues(\.app)
         return OverTheAirWire(
-            settings: settings, services: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
+            settings: settings, services: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds,
+            preciseSeconds: Self.preciseSeconds)
     }
 
     /// The contents of files; nil if no app has file spaces.
@@ -162,7 +166,8 @@ struct ServeCommand: AsyncParsableCommand {
         settings.apps = configuration.files
         return FilesWire(
             settings: settings, store: FolderChunkStore(folder: FolderChunkStore.folder(in: configuration.data)),
-            catalog: store, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
+            catalog: store, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds,
+            preciseSeconds: Self.preciseSeconds)
     }
 
     private func admin(

@@ -27,9 +27,14 @@ struct DeviceRig: Sendable {
 
     /// The server's clock.
     final class Clock: Sendable {
-        private let seconds = Mutex(UInt64(Date().timeIntervalSince1970))
+        private let seconds = Mutex(UInt64(Date().timeIntervalSince1970)), fraction = Mutex(0.0)
 
         var now: UInt64 { seconds.withLock { $0 } }
+
+        /// With the fraction of the second.
+        var preciseNow: Double { Double(now) + fraction.withLock { $0 } }
+
+        func setFraction(_ fraction: Double) { self.fraction.withLock { $0 = fraction } }
 
         func advance(by seconds: UInt64) { self.seconds.withLock { $0 += seconds } }
     }
@@ -78,7 +83,7 @@ struct DeviceRig: Sendable {
         change(&settings)
         let wire = OverTheAirWire(
             settings: settings, services: services, authorizer: authorizer, logger: logger,
-            unixSeconds: { clock.now })
+            unixSeconds: { clock.now }, preciseSeconds: { clock.preciseNow })
         var serverSettings = ServerSettings(cores: 2)
         serverSettings.shutdownSecondsMax = 1
         serverSettings.lingerSecondsMax = 1
