@@ -12,6 +12,8 @@ import GRDB
 /// two sessions the later one goes on.
 public struct PropertyListDevice: Sendable {
     private let store: DeviceStore
+    /// The bounds of its sessions.
+    var limits = DeviceLimits()
 
     /// Opens the store of a device; a new one, if there is no file.
     /// - Parameters:
@@ -213,7 +215,8 @@ public struct PropertyListDevice: Sendable {
     ) async throws -> DeviceReport {
         for uri in uris { _ = try store.dataclass(uri) }
         var data: any DeviceData = try SessionStore(store)
-        var session = DeviceExchange(deviceID: try id, service: "sync", userID: service.userID, uris: uris)
+        var session = DeviceExchange(
+            deviceID: try id, service: "sync", userID: service.userID, uris: uris, limits: limits)
         var cookie: String?, messages = 0
         while let message = try session.message(&data) {
             let bytes = try message.encoded(as: options.isBinary ? .binary : .xml)

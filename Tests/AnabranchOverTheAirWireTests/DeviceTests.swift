@@ -96,11 +96,16 @@ import Testing
         return options
     }
 
-    private static func run(_ body: (DeviceRig, URL) async throws -> Void) async throws {
+    private static func run(commit: String = "server", _ body: (DeviceRig, URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "ota-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        try await DeviceRig.run { rig in try await body(rig, folder) }
+        let dataclasses = try DeviceRig.dataclasses(commit: commit)
+        try await DeviceRig.run {
+            $0.apps[DeviceRig.app]?.dataclasses = dataclasses
+        } _: { rig in
+            try await body(rig, folder)
+        }
     }
 
     /// Two devices with records; the second one has edits and does not know those of the first.
@@ -163,12 +168,14 @@ import Testing
     /// A session is cut before and after each message; `ANABRANCH_CUTS=all` cuts at all places, otherwise some are.
     @Test(
         arguments: [DeviceOptions.Form.records, .changes].flatMap { form in
-            [true, false].flatMap { maps in [true, false].map { (form, maps, $0) } }
+            [true, false].flatMap { maps in
+                [(true, "server"), (false, "server"), (false, "device")].map { (form, maps, $0, $1) }
+            }
         })
-    func everyCutLeadsToTheSame(form: DeviceOptions.Form, maps: Bool, isFirst: Bool) async throws {
+    func everyCutLeadsToTheSame(form: DeviceOptions.Form, maps: Bool, isFirst: Bool, commit: String) async throws {
         let options = Self.options(form, maps: maps, itemsMax: 3)
         var expected: [String: PropertyListDictionary] = [:], messages = 0
-        try await Self.run { rig, folder in
+        try await Self.run(commit: commit) { rig, folder in
             let sender = Cutter()
             let (one, two) = try await Self.twoPhones(rig, folder, options, sender, isFirst: isFirst)
             try await two.sync()
@@ -178,7 +185,7 @@ import Testing
         #expect(messages > 3 && expected.count == (isFirst ? 10 : 9))
         let isWhole = ProcessInfo.processInfo.environment["ANABRANCH_CUTS"] == "all"
         for cut in stride(from: isWhole ? 1 : 2, through: 2 * messages, by: isWhole ? 1 : 5) {
-            try await Self.run { rig, folder in
+            try await Self.run(commit: commit) { rig, folder in
                 let (one, two) = try await Self.twoPhones(
                     rig, folder, options, Cutter(cutAt: cut), isFirst: isFirst)
                 await #expect(throws: DeviceError.self) { try await two.sync() }

@@ -44,7 +44,7 @@ import Testing
     @Test(arguments: [
         ("{", "it is not JSON"), ("{}", "/dataclass: missing"),
         (#"{"dataclass": "a", "entities": {}}"#, "/entities: there are none"),
-        (#"{"dataclass": "a", "commit": "device", "entities": {}}"#, "/commit: only server is served"),
+        (#"{"dataclass": "a", "commit": "nobody", "entities": {}}"#, "/commit: allowed: server, device"),
         (
             #"{"dataclass": "a", "entities": {"e": {"class": "E", "fields": {"f": {"property": "p", "type": "x"}}}}}"#,
             "/entities/e/fields/f/type: allowed: string"

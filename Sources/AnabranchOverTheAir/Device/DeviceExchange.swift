@@ -29,6 +29,8 @@ package struct DeviceExchange: Sendable {
         case sends
         /// Everything is sent; the server answers, and sends its own changes.
         case waits
+        /// The server has sent everything and leaves the commit to the device, which comes next or is to be answered.
+        case commits
         case done
         case failed(Status)
 
@@ -62,6 +64,8 @@ package struct DeviceExchange: Sendable {
         var next = 0
         var count = 0
         var received = Received(name: "")
+        /// True once the server's last changes have come.
+        var isComplete = false
         /// About the bytes of its items.
         var receivedBytes = 0
         var outcome = Outcome()
@@ -72,6 +76,7 @@ package struct DeviceExchange: Sendable {
         case start(String)
         case ids(String)
         case changes(String, isLast: Bool)
+        case commit(String)
     }
 
     private let header: Message.Header
@@ -124,6 +129,9 @@ package struct DeviceExchange: Sendable {
             }
         }
         for uri in order { if case .starts? = classes[uri]?.phase { body += try start(uri, &data) } }
+        for uri in order where classes[uri]?.isComplete ?? false {
+            if case .waits? = classes[uri]?.phase { body.append(commit(uri)) }
+        }
         body += try slices(&data)
         return Message(header: header, body: body)
     }
@@ -145,6 +153,14 @@ package struct DeviceExchange: Sendable {
         var items = [ask(.start(uri), .start(uri: uri, named.anchors))]
         if !named.idMap.isEmpty { items.append(ask(.ids(uri), .changes(uri: uri, Changes(idMap: named.idMap)))) }
         return items
+    }
+
+    /// The commit of a dataclass that the server does not commit itself.
+    private mutating func commit(_ uri: String) -> MessageItem {
+        classes[uri]?.phase = .commits
+        var anchors = Anchors()
+        anchors.nextDeviceAnchor = classes[uri]?.received.name
+        return ask(.commit(uri), .commit(uri: uri, anchors))
     }
 
     /// As many of the device's changes as fit a message.
@@ -230,6 +246,15 @@ package struct DeviceExchange: Sendable {
             case .commandFails: break
             default: fail(uri, first)
             }
+        case .commit(let uri):
+            guard effect == .none, let received = classes[uri]?.received else { return fail(uri, first) }
+            classes[uri]?.outcome.failures.merge(result.failuresOfItems ?? [:]) { $1 }
+            try data.take(received, try item.params["anchors"].map { try Anchors($0) } ?? Anchors(), of: uri)
+            classes[uri]?.received.chunks = []
+            classes[uri]?.receivedBytes = 0
+            classes[uri]?.phase = .done
+            // The responses to the server's changes were in the same message, or before.
+            try data.markIDsKnown(uri)
         }
     }
 
@@ -293,6 +318,7 @@ package struct DeviceExchange: Sendable {
                 throw EndedError(status: Status(.failed, reason))
             }
             classes[uri]?.received = received
+            classes[uri]?.isComplete = !item.hasMore
             response.result = [Status](failures: failures)
             if !ids.isEmpty { response.params["idmap"] = .dictionary(ids) }
         case .commit(let uri, let anchors):

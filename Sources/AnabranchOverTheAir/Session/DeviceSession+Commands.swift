@@ -65,7 +65,7 @@ extension DeviceSession {
                 if let name = uri.string, status.knownCode.syncEffect == .dataclassEnds, classes[name] != nil,
                     status.knownCode != .canceled
                 {
-                    end(name)
+                    try cancel(name, .ended, &data)
                 }
             }
             return [item.response([status])]
@@ -88,23 +88,34 @@ extension DeviceSession {
         case .commit(let uri, let anchors):
             guard let state = classes[uri] else { throw Status(.stateError, "not started", paramName: "uri") }
             if state.phase == .canceled { throw Status(.canceled, paramName: "uri") }
-            guard state.phase == .commit, let committed = state.committed else {
+            guard [.commit, .uncommitted].contains(state.phase) else {
                 throw Status(.stateError, "nothing is to be committed now")
             }
             if let name = anchors.nextDeviceAnchor { try data.rename(uri, to: name) }
+            if state.phase == .uncommitted {
+                // It is answered when those of other dataclasses have come as well.
+                classes[uri]?.phase = .committing
+                classes[uri]?.commit = item.sequence
+                return []
+            }
             classes[uri]?.phase = .done
-            var told = Anchors(), response = item.response([Status(.ok)])
-            (told.mode, told.nextServerAnchor) = (.fast, committed)
-            response.params["anchors"] = told.propertyList
+            var response = item.response([Status(.ok)])
+            response.params["anchors"] = state.committed?.propertyList
             return [response]
         case .cancel(let uri):
             guard let state = classes[uri], state.phase != .done else {
                 throw Status(.stateError, "nothing is under way", paramName: "uri")
             }
             if state.phase == .canceled { throw Status(.canceled, paramName: "uri") }
-            end(uri, .canceled)
+            try cancel(uri, .canceled, &data)
         }
         return [item.response([Status(.ok)])]
+    }
+
+    /// Ends the exchange of a dataclass, and with it what the device has sent, unless that is merged.
+    private mutating func cancel(_ uri: String, _ phase: Phase, _ data: inout some SessionData) throws {
+        if let state = classes[uri], ![.refused, .ended].contains(state.phase) { try data.forget(uri) }
+        end(uri, phase)
     }
 
     private mutating func start(_ uri: String, _ anchors: Anchors, _ data: inout some SessionData) throws {

@@ -29,6 +29,10 @@ package struct DeviceSession: Sendable {
         case wait
         /// The server sends.
         case push
+        /// Everything is sent, and the device is to commit it.
+        case uncommitted
+        /// The device has just committed it.
+        case committing
         /// Everything is sent.
         case commit
         /// The exchange was ended by a commit of the device.
@@ -47,8 +51,12 @@ package struct DeviceSession: Sendable {
         var refusedAt = 0
         var push: Push?
         var sent = 0
-        /// The anchor that the commit has returned.
-        var committed: String?
+        /// True if it is the device that commits.
+        var waitsForCommit = false
+        /// The anchors of the commit, of either side.
+        var committed: Anchors?
+        /// The number of the device's commit.
+        var commit = 0
     }
 
     /// A command of the server's that waits for its response.
@@ -128,6 +136,7 @@ package struct DeviceSession: Sendable {
                 responses.append(item.response([Status(.notAllowed, "another user's account", paramName: "uri")]))
             }
         }
+        responses += try commit(&data)
         let blanks = message.body.filter { !$0.isResponse }.map { $0.response([]) }
         message.body = []
         // A refused start has to come again with the next message.
@@ -160,7 +169,9 @@ package struct DeviceSession: Sendable {
         [.refused, .pull, .wait].contains(classes[uri]?.phase ?? .ended)
     }
 
-    private func isUnderWay(_ uri: String) -> Bool { isBeforeMingle(uri) || classes[uri]?.phase == .push }
+    private func isUnderWay(_ uri: String) -> Bool {
+        isBeforeMingle(uri) || [.push, .uncommitted].contains(classes[uri]?.phase ?? .ended)
+    }
 
     private var asksForInfo: Bool { asked.values.contains { if case .deviceInfo = $0 { true } else { false } } }
 
@@ -272,6 +283,7 @@ package struct DeviceSession: Sendable {
             }
             classes[uri]?.phase = .push
             classes[uri]?.push = outcome.push
+            classes[uri]?.waitsForCommit = outcome.waitsForCommit
         }
         return responses
     }
@@ -303,26 +315,48 @@ package struct DeviceSession: Sendable {
             if items.isEmpty, !isLast { continue }
             var changes = Changes(items.isEmpty ? nil : push.itemType)
             changes.items = PropertyListDictionary(items) { $1 }
-            if !isLast, push.hasCheckpoints {
+            if isLast ? state.waitsForCommit : push.hasCheckpoints {
                 changes.anchors = Anchors()
-                changes.anchors?.nextServerAnchor = try data.anchor(of: push, after: sent, uri)
+                changes.anchors?.nextServerAnchor = try data.anchor(of: push, after: isLast ? nil : sent, uri)
             }
             classes[uri]?.sent = sent
             commands.append(ask(.changes(uri, sent: sent), .changes(uri: uri, changes), hasMore: !isLast))
             guard isLast else { continue }
             var anchors = Anchors()
             anchors.mode = .fast
-            anchors.nextServerAnchor = try data.anchor(of: push, after: nil, uri)
+            anchors.nextServerAnchor =
+                try changes.anchors?.nextServerAnchor ?? data.anchor(of: push, after: nil, uri)
             anchors.resetAnchor = push.context["reset"]?.string
             anchors.filterAnchor = push.context["filter"]?.string
-            classes[uri]?.committed = anchors.nextServerAnchor
-            classes[uri]?.phase = .commit
+            classes[uri]?.committed = anchors
             // The places of the items are needed for the ids that answer them, the items are not.
             classes[uri]?.push?.items = push.items.map {
                 Push.Item(id: $0.id, value: .bool(true), byteCount: 0, place: $0.place)
             }
-            commands.append(ask(.commit(uri), .commit(uri: uri, anchors)))
+            if state.waitsForCommit {
+                classes[uri]?.phase = .uncommitted
+            } else {
+                classes[uri]?.phase = .commit
+                commands.append(ask(.commit(uri), .commit(uri: uri, anchors)))
+            }
         }
         return commands
+    }
+
+    /// Merges the changes of the dataclasses that the device has committed with this message.
+    /// - Returns: the responses to the commits.
+    private mutating func commit(_ data: inout some SessionData) throws -> [MessageItem] {
+        let committed = order.filter { classes[$0]?.phase == .committing }
+        if committed.isEmpty { return [] }
+        var responses: [MessageItem] = []
+        for (uri, failures) in zip(committed, try data.commit(committed)) {
+            guard let state = classes[uri] else { continue }
+            let result = [Status](failures: failures.sorted { $0.key < $1.key }.map(\.value))
+            var response = MessageItem("sync-commit", state.commit, ["uri": .string(uri)], result: result)
+            response.params["anchors"] = state.committed?.propertyList
+            responses.append(response)
+            classes[uri]?.phase = .done
+        }
+        return responses
     }
 }

@@ -24,9 +24,17 @@ package protocol SessionData {
     /// - Throws: a `Status` if that is refused.
     mutating func set(_ value: PropertyList?, of uri: String) throws
 
-    /// Merges what the device has sent, and gives it up, with what the server has, of all dataclasses at once.
+    /// Merges what the device has sent, and gives it up, with what the server has, of all dataclasses at once; or, of
+    /// those that the device commits, only records it.
     /// - Returns: the outcome of each, in their order.
     mutating func mingle(_ pulls: consuming [Pull]) throws -> [Mingled]
+
+    /// Merges what is recorded, of all dataclasses at once.
+    /// - Returns: the items of each that cannot be written.
+    mutating func commit(_ uris: [String]) throws -> [[ExactString: Status]]
+
+    /// Forgets what is recorded of a dataclass, because it is cancelled.
+    mutating func forget(_ uri: String) throws
 
     /// The anchor that names the state of a device that has the first items of a push, or all of them with nil; nil if
     /// there is no anchor at that place.
@@ -69,8 +77,12 @@ package struct Mingled: Sendable {
     /// The failures by the ids of the items.
     package var failures: [ExactString: Status] = [:]
     package var push: Push
+    /// True if the changes are only recorded, until the device commits them.
+    package var waitsForCommit: Bool
 
-    package init(failures: [ExactString: Status] = [:], push: Push) { (self.failures, self.push) = (failures, push) }
+    package init(failures: [ExactString: Status] = [:], push: Push, waitsForCommit: Bool = false) {
+        (self.failures, self.push, self.waitsForCommit) = (failures, push, waitsForCommit)
+    }
 }
 
 /// The items that the server sends of a dataclass.

@@ -18,6 +18,7 @@ extension FileData {
         try readAhead()
         try recordDevice()
         try prepareClasses(of: dataclass)
+        try forgetOldChanges(uri)
         var row = try sync(uri)
         let classRow = try self.row(.dataclass, RowKey(uri)) ?? [:]
         let mode = anchors.mode ?? .fast, names = try AcceptedNames(row).names, resetID = try resetID(uri)

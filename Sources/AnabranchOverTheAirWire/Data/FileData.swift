@@ -98,7 +98,7 @@ struct FileData: SessionData {
         }
         var count = devices.count
         for (device, seen) in devices where seen + limits.deviceDays * 86_400 < now {
-            for kind in [RowKind.device, .sync, .anchor, .localID, .serverID, .unproven] {
+            for kind in [RowKind.device, .sync, .anchor, .localID, .serverID, .unproven, .pulled] {
                 try records.eraseRows(kind, RowKey(device).bytes)
             }
             count -= 1

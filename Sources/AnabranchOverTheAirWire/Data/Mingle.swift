@@ -14,10 +14,16 @@ extension FileData {
     mutating func mingle(_ pulls: consuming [Pull]) throws -> [Mingled] {
         var outcomes: [Mingled] = [], pulls = pulls
         for index in pulls.indices {
+            let uri = pulls[index].uri, mode = pulls[index].mode
+            let waits = try mode == .fast && dataclass(uri).isCommittedByDevice
+            // A slow sync is about the records with all changes that have come, and a reset gives these up.
+            if mode == .slow { _ = try mergeWaiting(uri) }
+            if mode == .reset { try forget(uri) }
             var mingle = try ClassMingle(self, pulls[index])
             pulls[index].commands = []
-            try mingle.run(&self)
-            outcomes.append(Mingled(failures: mingle.failures, push: try mingle.push(&self)))
+            if waits { try mingle.keep(&self) } else { try mingle.run(&self) }
+            let push = try mingle.push(&self)
+            outcomes.append(Mingled(failures: mingle.failures, push: push, waitsForCommit: waits))
         }
         return outcomes
     }
@@ -26,7 +32,7 @@ extension FileData {
 /// The merge of a device's changes of a dataclass with the server's (`Spec/OverTheAirServer.md`, section 5).
 struct ClassMingle {
     /// The commands of the device, which are given up as they are read.
-    private(set) var pull: Pull
+    var pull: Pull
     let dataclass: Dataclass
     /// The records before the merge.
     let view: RecordView
@@ -52,10 +58,13 @@ struct ClassMingle {
     let supported: [Set<ExactString>?]
     /// The records of a slow sync with the outcome for each; nil if not requested.
     var matches: [MatchedRecord]?
+    /// The part of the device's changes that waits for its commit, by records.
+    var waiting = WaitingChanges()
     /// False if nothing looks again at new records that are as they were sent: then their fields are not kept.
     private(set) var keepsSettled = true
 
-    init(_ data: FileData, _ pull: Pull) throws {
+    /// - Parameter isCommit: true if what it merges has come earlier, and is not compared with an anchor.
+    init(_ data: FileData, _ pull: Pull, isCommit: Bool = false) throws {
         self.pull = pull
         dataclass = try data.dataclass(pull.uri)
         view = data.view(dataclass)
@@ -63,13 +72,15 @@ struct ClassMingle {
         isRepeat = try AcceptedNames(sync).names.last.map { $0.hasBytes(of: data.newName(pull)) } ?? false
         filter = try data.filter(dataclass, sync)
         writer = RecordWriter(data.transaction, view)
-        forced = Set(sync.texts("forced").map { ExactString($0) })
+        forced = Set((sync.texts("forced") + sync.texts("later forced")).map { ExactString($0) })
         erased = Set(sync.texts("erased").map { ExactString($0) })
-        for (record, fields) in sync["conflicts"]?.dictionary ?? [:] {
-            conflicts[ExactString(record)] = fields.dictionary
+        for key in ["conflicts", "later conflicts"] {
+            for (record, fields) in sync[key]?.dictionary ?? [:] {
+                conflicts[ExactString(record)] = fields.dictionary
+            }
         }
         supported = try dataclass.entities.map { try data.supported($0, of: pull.uri) }
-        if pull.mode == .fast {
+        if pull.mode == .fast, !isCommit {
             let token = RowKey(data.device, pull.uri, pull.anchors.lastServerAnchor ?? "")
             guard let base = try data.row(.anchor, token) else {
                 throw HistoryError(.storeDamaged, "the anchor of a start is gone")
@@ -124,7 +135,7 @@ struct ClassMingle {
         try record(type, &data)
     }
 
-    private func storedFailures() -> [ExactString: Status] {
+    func storedFailures() -> [ExactString: Status] {
         var failures: [ExactString: Status] = [:]
         for (id, value) in sync["failures"]?.dictionary ?? [:] {
             failures[ExactString(id)] = try? Status(value, at: "")
@@ -133,7 +144,7 @@ struct ClassMingle {
     }
 
     /// Records the name of the changes, their form and their outcome.
-    private mutating func record(_ type: Changes.ItemType?, _ data: inout FileData) throws {
+    mutating func record(_ type: Changes.ItemType?, _ data: inout FileData) throws {
         sync = try data.sync(pull.uri)
         if !isRepeat {
             var names = try AcceptedNames(sync)
@@ -148,15 +159,23 @@ struct ClassMingle {
 
     // MARK: Changes since an anchor
 
-    private mutating func mergeChanges(
-        _ items: inout [ReadItem], _ reader: ItemReader, _ data: inout FileData
-    ) throws {
+    /// Finds the records that items and their links are about. Those that are refused go.
+    /// - Returns: the keys of new records, by the device's ids.
+    mutating func resolve(
+        _ items: inout [ReadItem], _ reader: ItemReader, _ data: FileData
+    ) throws -> [ExactString: RecordID] {
         var new: [ExactString: RecordID] = [:]
-        let ids = reader.ids
         for item in items where item.isNewOrWhole && new[ExactString(item.id)] == nil {
             if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
         }
         try reader.resolve(&items, new, new: Set(new.keys))
+        return new
+    }
+
+    mutating func mergeChanges(
+        _ items: inout [ReadItem], _ reader: ItemReader, _ data: inout FileData
+    ) throws {
+        let new = try resolve(&items, reader, data), ids = reader.ids
         // Records without links are written at once; links need all records.
         var made: Set<RecordID> = [], written: Set<Int> = []
         for index in items.indices {
@@ -172,8 +191,13 @@ struct ClassMingle {
             let id = new[ExactString(item.id)] ?? item.target
             if let id { try apply(item, id, &data) }
         }
+        try forceRefused(reader, data)
+    }
+
+    /// Has the device get the records of refused changes as they are.
+    mutating func forceRefused(_ reader: ItemReader, _ data: FileData) throws {
+        let ids = reader.ids
         for id in reader.failures.keys {
-            // The device gets the record of a refused change as it is.
             let local = try ids.record(id.text, data.records)
             for target in local.map({ [$0] }) ?? view.candidates(id.text) {
                 if try view.record(target) != nil || known(target, data) != nil { force(target) }
@@ -225,6 +249,7 @@ struct ClassMingle {
             return
         }
         settled.remove(id)
+        if let known = item.known, try view.record(id) != nil { knownRecords[id] = known }
         do {
             switch item.kind {
             case .delete:

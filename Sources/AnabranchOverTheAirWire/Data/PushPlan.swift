@@ -55,7 +55,8 @@ extension ClassMingle {
                 if !local.hasBytes(of: text) { erased.insert(ExactString(local)) }
             }
             let entity = dataclass.entities[id.entity], known = try known(id, data)
-            let record = now.flatMap { filter.shows($0, of: entity) ? $0 : nil }
+            if waiting.gone.contains(id) { return }
+            let record = now.flatMap { filter.shows($0, of: entity) ? waiting.overlaid($0, id) : nil }
             // A device gives no id twice: what a filter has hidden is new to it, by the server's id.
             if record != nil, known == nil, mayHaveHidden, let text = view.text(of: id) {
                 try ids.erase(ids.local(text, of: id.entity, data.records), &data.records)
@@ -82,6 +83,7 @@ extension ClassMingle {
         sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted().map(\.text))
         let lost = PropertyListDictionary(self.conflicts.map { ($0.text, .dictionary($1)) }) { first, _ in first }
         sync["conflicts"] = lost.isEmpty ? nil : .dictionary(lost)
+        (sync["later forced"], sync["later conflicts"]) = (nil, nil)
         try data.setSync(sync, pull.uri)
         return try items(told, form, ids, data)
     }
@@ -239,7 +241,8 @@ extension ClassMingle {
         var fields: PropertyListDictionary = [:]
         for (name, targets) in links {
             guard let entity = target(of: name, told.id.entity) else { continue }
-            fields[name] = .texts(try targets.map { try ids.local($0, of: entity, data.records) })
+            fields[name] = .texts(
+                try targets.map { try waiting.ids[ExactString($0)] ?? ids.local($0, of: entity, data.records) })
         }
         var item = told.item
         switch item {

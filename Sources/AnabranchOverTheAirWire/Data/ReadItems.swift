@@ -25,6 +25,8 @@ struct ReadItem {
     var links: [(name: String, ids: [String])] = []
     /// The records that the links lead to, by the server's ids.
     var linked: [(name: String, ids: [String])] = []
+    /// The record as the device knew it, as far as the item is about it, if it has waited for a commit.
+    var known: KnownRecord?
 
     var isWhole: Bool { if case .record = kind { true } else { false } }
 

@@ -35,12 +35,17 @@ package struct Dataclass: Equatable, Sendable {
     package let entities: [Entity]
     /// True if devices get the values that have lost against theirs, to choose from.
     package let tellsConflicts: Bool
+    /// True if changes of a device are merged when it says so.
+    package let isCommittedByDevice: Bool
     /// A number that is another one if anything about the dataclass is.
     package let stamp: UInt64
 
-    init(uri: String, entities: [Entity], tellsConflicts: Bool = false, text: some Sequence<UInt8>) {
+    init(
+        uri: String, entities: [Entity], tellsConflicts: Bool = false, isCommittedByDevice: Bool = false,
+        text: some Sequence<UInt8>
+    ) {
         self.uri = uri
-        self.tellsConflicts = tellsConflicts
+        (self.tellsConflicts, self.isCommittedByDevice) = (tellsConflicts, isCommittedByDevice)
         self.entities = Self.sorted(entities)
         stamp = Self.stamp(of: text)
     }
@@ -97,13 +102,14 @@ extension Dataclass {
         }
         let file = try Members(root, at: "", ["dataclass", "entities", "commit", "conflicts"])
         let uri = try file.text("dataclass")
-        guard try file.text("commit", or: "server") == "server" else {
-            throw DataclassError(place: "/commit", reason: "only server is served")
+        func isDevices(_ key: String) throws(DataclassError) -> Bool {
+            switch try file.text(key, or: "server") {
+            case "server": return false
+            case "device": return true
+            default: throw DataclassError(place: "/\(key)", reason: "allowed: server, device")
+            }
         }
-        let conflicts = try file.text("conflicts", or: "server")
-        guard ["server", "device"].contains(conflicts) else {
-            throw DataclassError(place: "/conflicts", reason: "allowed: server, device")
-        }
+        let isCommittedByDevice = try isDevices("commit"), tellsConflicts = try isDevices("conflicts")
         let all = try file.members("entities")
         guard !all.isEmpty else { throw DataclassError(place: "/entities", reason: "there are none") }
         var entities: [Entity] = []
@@ -126,7 +132,9 @@ extension Dataclass {
                 throw DataclassError(place: "\(place)/class", reason: "\(entity.className) is another entity's too")
             }
         }
-        self.init(uri: uri, entities: entities, tellsConflicts: conflicts == "device", text: bytes)
+        self.init(
+            uri: uri, entities: entities, tellsConflicts: tellsConflicts, isCommittedByDevice: isCommittedByDevice,
+            text: bytes)
     }
 }
 

@@ -104,6 +104,7 @@ extension OverTheAirWire {
                 (anchors.mode, anchors.nextDeviceAnchor) = (.slow, "a dry run")
                 anchors.resetAnchor = try data.resetID(dataclass.uri)
                 try data.start(dataclass.uri, anchors)
+                _ = try data.mergeWaiting(dataclass.uri)
                 var pull = Pull(uri: dataclass.uri, anchors: anchors)
                 pull.commands = [Pull.Command(sequence: 1, changes: Changes(.records, items))]
                 var mingle = try ClassMingle(data, pull)

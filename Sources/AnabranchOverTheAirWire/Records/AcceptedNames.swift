@@ -46,6 +46,9 @@ struct AcceptedNames {
         while entries.count > 2, entries.count > Self.countMax || entries[0].time < oldest { entries.removeFirst() }
     }
 
+    /// Forgets the newest names.
+    mutating func removeLast(_ count: Int) { entries.removeLast(min(count, entries.count)) }
+
     /// Gives the last name another form.
     /// - Returns: false if there is none, or it is that one already.
     mutating func renameLast(to name: String, at time: UInt64) -> Bool {

@@ -8,10 +8,12 @@ package struct DoorLimits: Sendable {
     package var changeDays: UInt64 = 90
     /// How long a device is known that does not come, in days.
     package var deviceDays: UInt64 = 180
-    /// How long names of sets of changes are known, in days.
+    /// How long names of sets of changes are known, and changes wait for a device's commit, in days.
     package var nameDays: UInt64 = 30
     /// The bytes of changes that are kept of a dataclass in a file.
     package var changeBytesMax: UInt64 = 64 << 20
+    /// The bytes of changes that wait for a device's commit. With more at a start, they are given up.
+    package var waitingBytesMax: UInt64 = 32 << 20
     /// How many devices an account may have.
     package var devicesMax = 100
 

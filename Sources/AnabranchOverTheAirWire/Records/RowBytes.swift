@@ -5,7 +5,7 @@ import AnabranchPropertyList
 /// The kinds of records that the door keeps (`Spec/OverTheAirServer.md`, section 7).
 enum RowKind: UInt8, CaseIterable {
     case door = 1
-    case dataclass, change, device, sync, anchor, localID, serverID, unproven
+    case dataclass, change, device, sync, anchor, localID, serverID, unproven, pulled
 
     /// The number of the door.
     static let space: UInt16 = 2

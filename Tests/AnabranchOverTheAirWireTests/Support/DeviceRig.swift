@@ -39,9 +39,9 @@ struct DeviceRig: Sendable {
         func advance(by seconds: UInt64) { self.seconds.withLock { $0 += seconds } }
     }
 
-    static func dataclasses() throws -> [Dataclass] {
+    static func dataclasses(commit: String = "server") throws -> [Dataclass] {
         let contacts = """
-            {"dataclass": "\(Self.contacts)", "entities": {
+            {"dataclass": "\(Self.contacts)", "commit": "\(commit)", "entities": {
               "contact": {"class": "Contact", "identity": [["name", "company"], ["email"]],
                 "fields": {"name": {"property": "name", "type": "string"},
                   "company": {"property": "company", "type": "string"},

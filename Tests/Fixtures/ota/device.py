@@ -290,9 +290,18 @@ class Device:
         for item in answer["body"]:
             if item.get("response"):
                 body += self.take_response(item)
+        pushed = []
         for item in answer["body"]:
             if not item.get("response"):
                 body.append(self.respond(item))
+                if item["name"] == "sync-changes" and not item.get("more"):
+                    pushed.append(item["params"]["uri"])
+        # The server commits in the message of its last changes, or leaves it to the device.
+        for uri in pushed:
+            if self.open[uri] == "pull":
+                self.open[uri] = "commit"
+                anchors = {"next_device_anchor": self.stores[uri].accepted}
+                body.append(self.command("sync-commit", uri=uri, anchors=anchors))
         return body
 
     def take_response(self, item):
@@ -307,6 +316,14 @@ class Device:
                 del self.filters[uri.removesuffix("/filter")]
             return []
         store = self.stores[uri]
+        if asked["name"] == "sync-commit":
+            assert codes == [OK], item
+            store.anchor = item["params"]["anchors"]["next_server_anchor"]
+            # The ids were in the message of the commit.
+            store.leftover = {}
+            self.open[uri] = "done"
+            self.save(uri)
+            return []
         if asked["name"] == "sync-start":
             if codes[0] == NEGOTIATION:
                 anchors = item["params"]["anchors"]

@@ -26,11 +26,23 @@ SCHEMA = devices.schema(*FILES)
 SESSIONS = collections.Counter()
 
 
-def command_in(words, partitions="ota"):
+# The dataclasses that devices commit themselves on every second server.
+BY_DEVICE = ("example.contacts", "example.bookmarks")
+
+
+def command_in(words, partitions="ota", by_device=()):
     """The command that serves a folder of its own: with a configuration, if it is `anabranch`."""
     folder = tempfile.mkdtemp()
     if len(words) > 1:
         return [word.replace("FOLDER", folder) for word in words]
+    files = [os.path.join(folder, os.path.basename(path)) for path in FILES]
+    for path, copy in zip(FILES, files):
+        with open(path) as file:
+            registration = json.load(file)
+        if registration["dataclass"] in by_device:
+            registration["commit"] = "device"
+        with open(copy, "w") as file:
+            json.dump(registration, file)
     with open(os.path.join(folder, "anabranch.yaml"), "w") as file:
         file.write(f"""data: {folder}/data
 listen: 127.0.0.1:0
@@ -39,7 +51,7 @@ log-level: error
 apps:
   my-app:
     providers: [local-userpass]
-    property-list: {{url: /ota, folder: {partitions}, dataclasses: [{', '.join(FILES)}]}}
+    property-list: {{url: /ota, folder: {partitions}, dataclasses: [{', '.join(files)}]}}
     simperium: {{buckets: {{Calendar: {{form: typed}}}}}}
 """)
     with open(os.path.join(folder, "rules.yaml"), "w") as file:
@@ -277,11 +289,11 @@ def main():
     command, first, wanted = sys.argv[1:-2], int(sys.argv[-2]), sys.argv[-1]
     of_each = int(wanted.removeprefix("sessions=")) if wanted.startswith("sessions=") else None
     kinds = [f"{form} in {language}" for form in ("changes", "records") for language in ("Python", "Swift")]
-    server = Server(command_in(command, "simperium"))
+    servers = [Server(command_in(command, "simperium", by_device)) for by_device in ((), BY_DEVICE)]
     failed, seed = 0, first
     try:
         while any(SESSIONS[kind] < of_each for kind in kinds) if of_each else seed < first + int(wanted):
-            log = []
+            log, server = [], servers[seed % 2]
             server.make_user(f"{seed}@example.com")
             try:
                 World(server, SCHEMA, seed, log).run()
@@ -296,7 +308,8 @@ def main():
             sessions = ", ".join(f"{number} {kind}" for kind, number in sorted(SESSIONS.items()))
             print(f"ok {seed - first} worlds from seed {first}; sessions: {sessions}")
     finally:
-        server.kill()
+        for server in servers:
+            server.kill()
     sys.exit(failed)
 
 

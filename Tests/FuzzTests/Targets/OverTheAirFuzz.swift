@@ -79,9 +79,14 @@ private struct SomeData: SessionData, DeviceData {
             if let id = ids.first { failures[ExactString(id)] = Status(.badValue, paramName: "items", paramKey: id) }
             return Mingled(
                 failures: failures,
-                push: Push(.changes, items, isSplit: items.count % 2 == 0, hasCheckpoints: true, context: [:]))
+                push: Push(.changes, items, isSplit: items.count % 2 == 0, hasCheckpoints: true, context: [:]),
+                waitsForCommit: pull.uri.utf8.count % 2 == 0)
         }
     }
+    func commit(_ uris: [String]) throws -> [[ExactString: Status]] {
+        uris.map { uri in [ExactString(uri): Status(.badValue, paramName: "items", paramKey: uri)] }
+    }
+    func forget(_ uri: String) throws {}
     func anchor(of push: Push, after count: Int?, _ uri: String) throws -> String? { "anchor" }
     func rename(_ uri: String, to name: String) throws {}
 
