@@ -57,6 +57,20 @@ import Testing
         }
     }
 
+    /// Whoever waits for changes may go away.
+    @Test func aRequestThatIsCutIsNoFailure() async throws {
+        let log = WireLog()
+        try await WireRig.run(logger: log.logger) { rig in
+            let asker = try await Asker(rig)
+            for _ in 0..<20 {
+                let asking = Task { await asker.ask(.GET, "changes") }
+                asking.cancel()
+                _ = await asking.value
+            }
+        }
+        #expect(!log.messages.contains { $0.contains("a request fails") })
+    }
+
     @Test func anAdministratorActsForAUser() async throws {
         let token = String(repeating: "a", count: 32)
         var administrators = SecretList()

@@ -37,7 +37,7 @@ struct ChunkEndpoints: HTTPEndpoints {
                 ChunkRefusal(.unprocessableEntity, "the bytes are not those of the hash in the path").response
             }
         } catch {
-            if !(error is EndpointStreamError) {
+            if !(error is EndpointStreamError || error is CancellationError) {
                 wire.logger.warning("files: a request fails", metadata: ["reason": "\(error)"])
             }
             return ChunkRefusal(.serviceUnavailable, "try again later").response

@@ -71,7 +71,9 @@ final class SimperiumConnection {
         } catch End.gone {
             return
         } catch {
-            wire.logger.warning("simperium: a connection ends", metadata: ["reason": "\(error)"])
+            if !(error is CancellationError) {
+                wire.logger.warning("simperium: a connection ends", metadata: ["reason": "\(error)"])
+            }
             // Every client comes back, and sends again what was not answered.
             await close(1013, "try again later")
         }

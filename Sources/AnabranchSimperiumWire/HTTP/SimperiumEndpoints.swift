@@ -42,7 +42,10 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         } catch let refusal as DataRefusal {
             return refusal.response
         } catch {
-            wire.logger.warning("simperium: a request fails", metadata: ["reason": "\(error)"])
+            // The client has cut its request, or the server ends.
+            if !(error is CancellationError) {
+                wire.logger.warning("simperium: a request fails", metadata: ["reason": "\(error)"])
+            }
             return DataRefusal(.serviceUnavailable, "try again later").response
         }
     }

@@ -79,10 +79,10 @@ struct WireRig: Sendable {
     static func run<Result>(
         on disk: Disk? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         _ change: (inout SimperiumSettings) -> Void = { _ in }, _ body: (WireRig) async throws -> Result
     ) async throws -> Result {
         let disk = try disk ?? Disk()
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let clock = disk.clock
         let keys = try await KeyFile(
             path: disk.folder.appendingPathComponent("keys.json").path, now: clock.now, logger: logger)
