@@ -28,7 +28,7 @@ package struct DoorSettings: Equatable, Sendable {
     package var changeBytesMax = 64 << 20
     /// How many buckets a file may have.
     package var bucketsMax = 100
-    /// Seconds for which a listing may go on.
+    /// Seconds for which a listing may go on while the bucket changes.
     package var listingSeconds: UInt64 = 3_600
 
     package init() {}

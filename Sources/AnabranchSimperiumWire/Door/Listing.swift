@@ -100,14 +100,11 @@ struct BucketReader {
     let now: UInt64
 
     /// A page of a listing. A mark that is unreadable, of another bucket or history, or of a listing that has gone on
-    /// for too long, gives the first page of a new one.
+    /// for too long while the bucket changed, gives the first page of a new one.
     /// - Parameter bucket: nil if nothing has been written to it.
     func page(_ request: ListingRequest, of bucket: Bucket?, named name: String) throws -> ListingPage {
         guard let bucket else { return answer([], of: name, snapshot: door.end, mark: nil) }
-        let mark = ListingMark(request.mark).flatMap { mark in
-            mark.salt == door.salt && mark.bucket == bucket.number && mark.snapshot <= door.end
-                && mark.startedAt <= now && now - mark.startedAt <= settings.listingSeconds ? mark : nil
-        }
+        let mark = try ListingMark(request.mark).flatMap { try isValid($0, in: bucket) ? $0 : nil }
         let snapshot = mark?.snapshot ?? door.end, startedAt = mark?.startedAt ?? now
         let since = door.place(of: request.since, in: name) ?? .start
         var place = min(mark?.place ?? .end(of: door.position), snapshot), skipped = 0, passed = 0
@@ -142,6 +139,14 @@ struct BucketReader {
             }
             place = last.place
         }
+    }
+
+    /// True if the bucket is still known as it was when the listing began.
+    private func isValid(_ mark: ListingMark, in bucket: Bucket) throws -> Bool {
+        guard mark.salt == door.salt, mark.bucket == bucket.number, mark.snapshot <= door.end, mark.startedAt <= now
+        else { return false }
+        if now - mark.startedAt <= settings.listingSeconds { return true }
+        return try records.ends(of: bucket).map { $0.last <= mark.snapshot } ?? true
     }
 
     /// - Parameter name: that of the bucket.
