@@ -184,6 +184,21 @@ import Testing
         }
     }
 
+    /// What changes nothing does so when it comes again, also if it came before there was a bucket.
+    @Test(arguments: [("-", "k"), ("EMPTY", "note")])
+    func theFirstRequestOfABucketIsRemembered(_ operation: String, _ key: String) async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            let ident = try await one.send(operation, key)
+            #expect(try await one.change()["error"] == 412)
+            try await one.make("M", "k", ["v": .adds("x")])
+            try await one.say(Conversation.change(operation, key, ident, [:]))
+            #expect(try await one.change()["error"] == 412)
+            #expect(try await one.list()["index"]?.array?.count == 1)
+        }
+    }
+
     @Test func aChannelDoesWhatTheRulesAllow() async throws {
         let rights = CallbackAuthorizer { _, partition in
             String(decoding: partition, as: UTF8.self).hasPrefix("\"simperium/") ? .read : .none

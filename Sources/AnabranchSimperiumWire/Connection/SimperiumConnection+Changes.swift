@@ -89,7 +89,12 @@ extension SimperiumConnection {
             return try reader.records.recent(of: bucket, before: reader.door.end, countMax: .max >> 1)
                 .filter { $0.supersededAt == nil }.map(\.key)
         }
-        guard !keys.isEmpty else { return try await tellError(412, json, on: channel) }
+        guard !keys.isEmpty else {
+            let nothing = ChangeRequest(
+                key: EntityKey.ofBucket, ident: ident, client: channel.client, operation: .nothing, isNode: false)
+            _ = try await channel.file.perform([nothing], on: name, channel.settings)
+            return try await tellError(412, json, on: channel)
+        }
         for (index, key) in keys.enumerated() {
             await inbox.wait(while: wire.limits.changesUnderWayMax)
             var request = ChangeRequest(

@@ -9,6 +9,8 @@ struct ChangeRequest: Sendable {
         /// Makes members of an entity have these values; with `replaces`, it has no others then.
         case set(EntityBody, replaces: Bool)
         case delete
+        /// Empties a bucket without entities: if it comes again, it empties nothing that has come since.
+        case nothing
     }
 
     var key: String

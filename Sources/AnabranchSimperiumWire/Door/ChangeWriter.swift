@@ -42,7 +42,7 @@ struct ChangeWriter {
         var author = WriteAuthor(
             client: request.client, request: request.ident, bucket: bucketName, key: key, diff: nil)
         switch decision {
-        case .refuse(let outcome): return refuse(outcome, found, &records)
+        case .refuse(let outcome): return try refuse(outcome, found, transaction, &records)
         case .delete:
             if let found, let object = try transaction.object(found.className, key) {
                 try transaction.delete(object)
@@ -56,8 +56,9 @@ struct ChangeWriter {
             if !JSONValue.object(written).isSameJSON(as: .object(new)) {
                 (diff, isMerged) = (ObjectDiff(from: body ?? [:], to: written), true)
                 guard body == nil || !diff.isEmpty else {
-                    return refuse(
-                        .refused(412, "the class would keep what it has", leavesCopyBehind: true), bucket, &records)
+                    return try refuse(
+                        .refused(412, "the class would keep what it has", leavesCopyBehind: true), bucket,
+                        transaction, &records)
                 }
             }
             author.diff = diff
@@ -65,10 +66,13 @@ struct ChangeWriter {
         }
     }
 
+    /// - Parameter bucket: nil if there is none yet; what is to be remembered makes it.
     private func refuse(
-        _ outcome: ChangeOutcome, _ bucket: Bucket?, _ records: inout PendingRecords
-    ) -> (ChangeOutcome, author: [UInt8]) {
-        if outcome.code == 412, let bucket { rememberNothing(of: request.key, bucket, &records) }
+        _ outcome: ChangeOutcome, _ bucket: Bucket?, _ transaction: WriteTransaction, _ records: inout PendingRecords
+    ) throws -> (ChangeOutcome, author: [UInt8]) {
+        if outcome.code == 412, let bucket = try bucket ?? makeBucket(transaction, &records) {
+            rememberNothing(of: request.key, bucket, &records)
+        }
         return (outcome, [])
     }
 
@@ -158,6 +162,7 @@ struct ChangeWriter {
         _ body: EntityBody?, _ entity: EntityRow?, _ bucket: Bucket?, _ records: PendingRecords
     ) throws -> Decision {
         switch request.operation {
+        case .nothing: return .refuse(.refused(412, "the bucket has no entities"))
         case .delete: return delete(body, entity)
         case .modify(_, let full?): return try write(ObjectDiff(from: body ?? [:], to: full), body)
         case .modify(let diff, nil):
