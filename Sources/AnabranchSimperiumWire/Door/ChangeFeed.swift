@@ -18,7 +18,7 @@ extension BucketReader {
 
     /// True if all changes of a bucket after a point are kept.
     func keepsChanges(of bucket: Bucket?, after place: ChangePlace) throws -> Bool {
-        try records.keepsChanges(of: bucket, after: place, now: now, settings, door)
+        try records.keepsChanges(of: bucket, after: place)
     }
 
     /// The point that a client names; nil if it is none of the bucket's history, or not all changes after it are kept.

@@ -20,6 +20,8 @@ package struct BucketSettings: Equatable, Sendable {
 package struct DoorSettings: Equatable, Sendable {
     /// Days for which changes, and the requests that they answered, are kept.
     package var changeDays = 30
+    /// How many of the newest changes of a bucket are kept however old they are.
+    package var changesMin = 10_000
     /// Days for which the versions of a deleted entity are kept.
     package var deletedDays = 180
     /// How many steps back from the newest version are kept of an entity.

@@ -146,7 +146,7 @@ struct BucketReader {
         guard mark.salt == door.salt, mark.bucket == bucket.number, mark.snapshot <= door.end, mark.startedAt <= now
         else { return false }
         if now - mark.startedAt <= settings.listingSeconds { return true }
-        return try records.ends(of: bucket).map { $0.last <= mark.snapshot } ?? true
+        return try records.keptChanges(of: bucket).map { $0.last <= mark.snapshot } ?? true
     }
 
     /// - Parameter name: that of the bucket.

@@ -45,7 +45,7 @@ struct ChangeRecorder {
 
     private static let daySeconds: UInt64 = 86_400
 
-    private var changesExpireAt: UInt64 { now + UInt64(clamping: settings.changeDays) * Self.daySeconds }
+    private var requestsExpireAt: UInt64 { now + UInt64(clamping: settings.changeDays) * Self.daySeconds }
 
     private mutating func nextPlace() -> ChangePlace {
         defer { ordinal += 1 }
@@ -82,8 +82,13 @@ struct ChangeRecorder {
                 try record(key, of: bucket, step, nil, &records)
             }
         }
+        for (className, keys) in noted {
+            guard let bucket = try records.bucket(ofClass: className) else { continue }
+            let erased = try records.eraseOld(of: bucket, added: keys.count, now: now, settings, door)
+            door.changeBytes -= min(door.changeBytes, erased)
+        }
         let bytesMax = UInt64(clamping: settings.changeBytesMax)
-        if door.kept.total > bytesMax { try records.trim(&door.kept, to: bytesMax / 16 * 15, now: now) }
+        if door.changeBytes > bytesMax { try records.trim(&door.changeBytes, to: bytesMax / 16 * 15) }
         records.set(door)
     }
 
@@ -140,10 +145,11 @@ struct ChangeRecorder {
             client: author?.client ?? Change.otherClient, key: key, diff: new == nil ? nil : diff, to: new,
             from: old == nil ? nil : source, to: version, cv: door.cv(place, of: bucket.name),
             requests: author.map { [$0.request] } ?? [])
-        try records.addChange(text, at: place, of: bucket, expiresAt: changesExpireAt)
-        records.count(text, step: step, now: now, expiresAt: changesExpireAt, in: &door.kept)
+        let counted = PendingRecords.counted(text, step: step)
+        try records.addChange(text, counted: counted, at: place, of: bucket)
+        door.changeBytes += UInt64(counted)
         if let author {
-            records.set(.accepted(place), author.request, key, of: bucket, expiresAt: changesExpireAt)
+            records.set(.accepted(place), author.request, key, of: bucket, expiresAt: requestsExpireAt)
         }
         let row = EntityRow(version: version, place: place, isDeleted: new == nil)
         move(key, of: bucket, from: former, to: row, &records)
@@ -194,8 +200,7 @@ struct ChangeRecorder {
     mutating func renew(at position: SaltedVersion, _ graph: ObjectGraph, _ records: inout PendingRecords) throws {
         (door.position, door.logSalt) = (position.version, position.salt)
         door.salt = .random(in: 1 ... .max)
-        door.kept = KeptBytes()
-        try records.eraseCounts()
+        door.changeBytes = 0
         records.set(door)
         for bucket in try records.buckets() {
             try records.eraseChanges(of: bucket)

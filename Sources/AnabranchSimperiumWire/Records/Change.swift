@@ -32,13 +32,16 @@ struct Change: Sendable {
     let version: UInt64
     /// The value of `v`.
     let diff: JSONValue?
+    /// The bytes that its record counts for.
+    let counted: UInt32
 
     /// Reads a change as the records have it.
-    init(text: String, place: ChangePlace) throws(HistoryError) {
+    init(text: String, place: ChangePlace, counted: UInt32 = 0) throws(HistoryError) {
         guard let json = try? JSONValue(parsing: text.utf8, depthMax: Self.jsonDepth), let key = json["id"]?.string,
             let client = json["clientid"]?.string, let version = json["ev"]?.integer
         else { throw HistoryError(.storeDamaged, "a change of Simperium's door is unreadable") }
         self.place = place
+        self.counted = counted
         self.text = text
         self.key = key
         self.client = client

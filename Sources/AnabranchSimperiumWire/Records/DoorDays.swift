@@ -22,20 +22,10 @@ extension PendingRecords {
         set(ChangePlace.end(of: position).bytes, at: place, expiresAt: expiry)
     }
 
-    /// True if all changes of a bucket after a point are kept.
-    func keepsChanges(
-        of bucket: Bucket?, after place: ChangePlace, now: UInt64, _ settings: DoorSettings, _ door: DoorRow
-    ) throws(HistoryError) -> Bool {
-        guard let bucket, let ends = try ends(of: bucket), place < ends.last else { return true }
-        return place >= max(ends.erased, try oldestKept(now: now, settings, door))
-    }
-
-    /// The point from which all changes are kept.
-    private func oldestKept(now: UInt64, _ settings: DoorSettings, _ door: DoorRow) throws(HistoryError) -> ChangePlace
-    {
-        // What has come on the day on which it ends to be kept may be gone, or not.
+    /// The point through which all changes are so old that they need not be kept.
+    func endOfOld(now: UInt64, _ settings: DoorSettings, _ door: DoorRow) throws(HistoryError) -> ChangePlace {
         let today = now / Self.daySeconds, kept = UInt64(clamping: settings.changeDays)
-        let first = today >= kept ? today - kept + 1 : 0
+        let first = today > kept ? today - kept : 0
         let range = RecordRange(space: RecordKind.space, kind: RecordKind.day.rawValue, from: Self.day(first))
         guard let record = try records(in: range, countMax: 1).first else { return door.end }
         var reader = RecordReader(record.value)

@@ -5,7 +5,7 @@ import AnabranchSimperium
 /// The kinds of records that the door keeps, in the space of Simperium (`Spec/Simperium.md`, section 6).
 enum RecordKind: UInt8, CaseIterable {
     case door = 1
-    case bucket, className, entity, recent, change, version, request, day, last, bytes
+    case bucket, className, entity, recent, change, version, request, day, last
 
     /// The number of the door.
     static let space: UInt16 = 1
@@ -23,7 +23,8 @@ struct DoorRow: Equatable {
     var salt: UInt64
     /// The number of buckets so far.
     var bucketCount: UInt32
-    var kept = KeptBytes()
+    /// How many bytes the changes that are kept count for.
+    var changeBytes: UInt64 = 0
 
     /// The point after everything that the door has seen.
     var end: ChangePlace { .end(of: position) }
@@ -111,7 +112,7 @@ extension PendingRecords {
         var door = DoorRow(
             position: ServerVersion(rawValue: try reader.number()), logSalt: Salt(rawValue: try reader.number()),
             salt: try reader.number(), bucketCount: try reader.number())
-        door.kept = KeptBytes(day: try reader.number(), ofDay: try reader.number(), total: try reader.number())
+        door.changeBytes = try reader.number()
         return door
     }
 
@@ -121,9 +122,7 @@ extension PendingRecords {
         writer.append(door.logSalt.rawValue)
         writer.append(door.salt)
         writer.append(door.bucketCount)
-        writer.append(door.kept.day)
-        writer.append(door.kept.ofDay)
-        writer.append(door.kept.total)
+        writer.append(door.changeBytes)
         set(writer.bytes, at: RecordKind.door.place([]))
     }
 
@@ -247,31 +246,42 @@ extension PendingRecords {
 
     // MARK: Changes
 
-    /// - Parameter text: the change as it is sent to clients.
+    /// - Parameters:
+    ///   - text: the change as it is sent to clients.
+    ///   - counted: the bytes that it counts for.
     mutating func addChange(
-        _ text: String, at place: ChangePlace, of bucket: Bucket, expiresAt: UInt64
+        _ text: String, counted: UInt32, at place: ChangePlace, of bucket: Bucket
     ) throws(HistoryError) {
-        set(
-            Array(text.utf8), at: RecordKind.change.place(Self.prefix(bucket).bytes + place.bytes), expiresAt: expiresAt
-        )
-        // The point from which changes are kept follows, if some were erased.
-        let last = RecordKind.last.place(Self.prefix(bucket).bytes)
-        set(place.bytes + (try value(at: last)?.dropFirst(place.bytes.count) ?? []), at: last)
+        var writer = RecordWriter()
+        writer.append(counted)
+        writer.append(text.utf8)
+        set(writer.bytes, at: RecordKind.change.place(Self.prefix(bucket).bytes + place.bytes))
+        var kept = try keptChanges(of: bucket) ?? KeptChanges()
+        kept.last = place
+        kept.count += 1
+        set(kept, of: bucket)
     }
 
-    /// The newest change of a bucket, and the newest one of those that were erased before they expired; nil if there
-    /// has been none.
-    func ends(of bucket: Bucket) throws(HistoryError) -> (last: ChangePlace, erased: ChangePlace)? {
+    private static func change(_ record: [UInt8], at place: ChangePlace) throws(HistoryError) -> Change {
+        var reader = RecordReader(record)
+        let counted: UInt32 = try reader.number()
+        return try Change(text: String(decoding: reader.rest, as: UTF8.self), place: place, counted: counted)
+    }
+
+    /// - Returns: nil if the bucket has had no change.
+    func keptChanges(of bucket: Bucket) throws(HistoryError) -> KeptChanges? {
         try value(at: RecordKind.last.place(Self.prefix(bucket).bytes)).map { bytes throws(HistoryError) in
             var reader = RecordReader(bytes)
-            return (try reader.place(), reader.rest.isEmpty ? .start : try reader.place())
+            return KeptChanges(last: try reader.place(), erased: try reader.place(), count: try reader.number())
         }
     }
 
-    /// Records that the changes through a place are erased.
-    mutating func setErased(_ place: ChangePlace, of bucket: Bucket) throws(HistoryError) {
-        guard let last = try ends(of: bucket)?.last else { return }
-        set(last.bytes + place.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
+    mutating func set(_ kept: KeptChanges, of bucket: Bucket) {
+        var writer = RecordWriter()
+        writer.append(kept.last)
+        writer.append(kept.erased)
+        writer.append(kept.count)
+        set(writer.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
     }
 
     mutating func eraseChange(at place: ChangePlace, of bucket: Bucket) {
@@ -288,7 +298,7 @@ extension PendingRecords {
             to: prefix + end.bytes + [0])
         return try records(in: range, countMax: countMax).map { record throws(HistoryError) in
             var key = RecordReader(record.place.key.dropFirst(4))
-            return try Change(text: String(decoding: record.value, as: UTF8.self), place: try key.place())
+            return try Self.change(record.value, at: try key.place())
         }
     }
 
@@ -306,7 +316,7 @@ extension PendingRecords {
     func change(at place: ChangePlace, of bucket: Bucket) throws(HistoryError) -> Change? {
         let key = Self.prefix(bucket).bytes + place.bytes
         return try value(at: RecordKind.change.place(key)).map { bytes throws(HistoryError) in
-            try Change(text: String(decoding: bytes, as: UTF8.self), place: place)
+            try Self.change(bytes, at: place)
         }
     }
 
@@ -316,6 +326,7 @@ extension PendingRecords {
             let range = RecordRange(space: RecordKind.space, kind: kind.rawValue, prefix: Self.prefix(bucket).bytes)
             for record in try records(in: range, countMax: .max >> 1) { set(nil, at: record.place) }
         }
+        set(nil, at: RecordKind.last.place(Self.prefix(bucket).bytes))
     }
 
     // MARK: Versions
