@@ -70,6 +70,31 @@ import Testing
         }
     }
 
+    @Test func stringsOfAndroidMerge() throws {
+        let edits = try #require(try Self.cases("android-cases.json", ["transform-string"]).first)
+        let origin = try #require(edits["origin"]?.string)
+        let ours = TextDelta(from: origin, to: try #require(edits["ours"]?.string))
+        let theirs = TextDelta(from: origin, to: try #require(edits["theirs"]?.string))
+        let merged = try ours.rebased(over: theirs).applied(to: theirs.applied(to: origin))
+        #expect(merged == edits["merged"]?.string)
+
+        // A client that patches has to give this one up. By place, it merges: all that was inserted stays.
+        let deltas = try #require(try Self.cases("android-cases.json", ["transform-string-delta"]).first)
+        let text = try #require(deltas["origin"]?.string)
+        let own = try TextDelta(decoding: #require(deltas["oursDelta"]?.string))
+        let other = try TextDelta(decoding: #require(deltas["theirsDelta"]?.string))
+        #expect(
+            try own.rebased(over: other).applied(to: other.applied(to: text))
+                == "Line 1\nLine 2\nBefore\nBYE\nAfter")
+    }
+
+    @Test func aTextInAnObjectIsPatched() throws {
+        let value = try #require(try Self.cases("assertions.json", ["apply_offsets"]).first)
+        let origin = try #require(value["origin"]?.members), target = try #require(value["target"]?.members)
+        let new = try ObjectDiff(from: origin, to: target).applied(to: origin, bytesMax: 1000)
+        #expect(JSONValue.object(new).isSameJSON(as: try #require(value["result"])))
+    }
+
     @Test(arguments: ["assertions.json", "android-cases.json"])
     func objectsAndListsMerge(file: String) throws {
         let cases = try Self.cases(file, ["transform"])
