@@ -31,6 +31,7 @@ final class SimperiumClient: Sendable {
         var waiter: (answer: Answer, continuation: CheckedContinuation<Message, any Error>)?
         /// Is given each message for which nobody waits.
         var onMessage: (@Sendable (ByteBuffer, ContinuousClock.Instant) -> Void)?
+        var onClosed: (@Sendable (LoadError) -> Void)?
         var isClosed = false
         var closingCode: UInt16?
     }
@@ -56,7 +57,14 @@ final class SimperiumClient: Sendable {
         ) { relay.take($0) }
         state = Mutex(State())
         relay.client.withLock { $0 = self }
+        eventLoop.scheduleRepeatedTask(initialDelay: Self.beat, delay: Self.beat) { [weak self] task in
+            guard let self, !isClosed else { return task.cancel() }
+            send("h:1")
+        }
     }
+
+    /// The pause between heartbeats, as iOS has it. The server ends connections that are silent for long.
+    private static let beat = TimeAmount.seconds(30)
 
     /// The client of a connection, which is made before it.
     private final class Relay: Sendable {
@@ -75,11 +83,12 @@ final class SimperiumClient: Sendable {
         switch event {
         case .message(let message): take(message)
         case .closed(let code):
-            let waiter = state.withLock { state in
+            let (waiter, onClosed) = state.withLock { state in
                 (state.isClosed, state.closingCode) = (true, code)
-                return state.waiter.take()
+                return (state.waiter.take(), state.onClosed)
             }
             waiter?.continuation.resume(throwing: Self.closed)
+            onClosed?(Self.closed)
         }
     }
 
@@ -87,7 +96,8 @@ final class SimperiumClient: Sendable {
         let now = ContinuousClock.now
         let (continuation, observer) = state.withLock { state in
             let isAnswer = state.waiter?.answer.fits(message) == true
-            return (isAnswer ? state.waiter.take()?.continuation : nil, isAnswer ? nil : state.onMessage)
+            let isBeat = message.readableBytesView.starts(with: "h:".utf8)
+            return (isAnswer ? state.waiter.take()?.continuation : nil, isAnswer || isBeat ? nil : state.onMessage)
         }
         continuation?.resume(returning: (String(buffer: message), now))
         observer?(message, now)
@@ -100,9 +110,18 @@ final class SimperiumClient: Sendable {
 
     private static let closed = LoadError("the server has closed the connection of a client")
 
-    /// - Parameter onMessage: is given each message that answers nothing, on the event loop; nil for none.
-    func observe(_ onMessage: (@Sendable (ByteBuffer, ContinuousClock.Instant) -> Void)?) {
-        state.withLock { $0.onMessage = onMessage }
+    /// - Parameters:
+    ///   - onMessage: is given each message that answers nothing, on the event loop; nil for none.
+    ///   - onClosed: is called when the connection is closed.
+    func observe(
+        _ onMessage: (@Sendable (ByteBuffer, ContinuousClock.Instant) -> Void)?,
+        onClosed: (@Sendable (LoadError) -> Void)? = nil
+    ) {
+        let isClosed = state.withLock { state in
+            (state.onMessage, state.onClosed) = (onMessage, onClosed)
+            return state.isClosed
+        }
+        if isClosed { onClosed?(Self.closed) }
     }
 
     func send(_ text: String) { connection.send(text) }

@@ -40,7 +40,7 @@ struct SimperiumCommand: AsyncParsableCommand {
     @Option(help: "How many clients read what one writes.")
     var readers = 900
 
-    @Option(help: "How often it writes, with either wire.")
+    @Option(help: "How often it writes at most, with either wire: fewer if that takes longer than a minute.")
     var rounds = 100
 
     @Option(help: "How many entities are listed.")
@@ -235,7 +235,7 @@ struct SimperiumCommand: AsyncParsableCommand {
         let notes = try await concurrentMap(0..<readers, limit: 64) { number in
             let client = try await Self.client("reader-\(number)", of: user, run)
             try await client.open(Self.bucket)
-            client.observe { _, time in arrivals.record(1, at: time) }
+            client.observe({ _, time in arrivals.record(1, at: time) }, onClosed: { arrivals.fail($0) })
             return client
         }
         let file = "\(run.name)-fanout", realmArrivals = Arrivals(readers: readers)
@@ -262,7 +262,8 @@ struct SimperiumCommand: AsyncParsableCommand {
         }
         _ = try await (round(), realmRound(0))
         var costs = Costs(), number = 0
-        while number < rounds {
+        let end = ContinuousClock.now + .seconds(60)
+        while number < rounds, number == 0 || .now < end {
             let count = min(10, rounds - number), first = number + 1
             let note = try await costs.measure("simperium", run, operations: count * readers) {
                 var times: [Duration] = []
@@ -280,7 +281,7 @@ struct SimperiumCommand: AsyncParsableCommand {
             outcome.latencies["realm_last_reader", default: []] += other
             number += count
         }
-        outcome.operations += rounds
+        outcome.operations += number
         costs.report("delivery", &outcome)
         run.report("the readers have read")
         for client in notes { await client.close() }
