@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchExplain
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchSimperiumWire
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -13,10 +14,11 @@ struct LogCommand: ParsableCommand {
         abstract: "Print the history of a synced file, newest first.",
         discussion: """
             A line for each version of the log, and then of the archive if there is one: its number, when its changes \
-            were made, their author, their size in bytes, and their beginning. `anabranch show` prints all of a \
-            version, `anabranch explain` why it is so. With --object: only the versions of the log that changed that \
-            object. With --edits: a line for each group of versions by one author on the same objects, without a long \
-            pause between them. A running server keeps serving.
+            were made, their author (a client file, the server, or a Simperium client with its user), their size in \
+            bytes, and their beginning. `anabranch show` prints all of a version, `anabranch explain` why it is so. \
+            With --object: only the versions of the log that changed that object. With --edits: a line for each group \
+            of versions by one author on the same objects, without a long pause between them. A running server keeps \
+            serving.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
@@ -79,9 +81,10 @@ struct LogCommand: ParsableCommand {
             if edits { return try printEdits(of: file, anonymizer, output) }
             var lines = LogLines(width: "\(file.head.version)".count)
             try forEachEntry(of: file, countMax: count ?? .max) { entry in
+                let author = anonymizer == nil ? try file.doorAuthor(of: entry) : nil
                 let entry = try anonymizer?.entry(entry) ?? entry
-                if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded)) }
-                for line in lines.add(entry) { output(line) }
+                if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded, by: author)) }
+                for line in lines.add(entry, by: author.map { LogStream.escaped($0[...]) }) { output(line) }
             }
             if let line = lines.finish() { output(line) }
         }
@@ -96,13 +99,14 @@ struct LogLines {
 
     init(width: Int) { self.width = width }
 
+    /// - Parameter author: the author, if the entry does not say it.
     /// - Returns: the lines that are complete.
-    mutating func add(_ entry: LogEntry) -> [String] {
+    mutating func add(_ entry: LogEntry, by author: String? = nil) -> [String] {
         if entry.origin == 0, entry.changeset.isEmpty {
             silent = (silent?.newest ?? entry, entry)
             return []
         }
-        return [finish(), line("\(entry.version)", entry, entry.summary)].compactMap(\.self)
+        return [finish(), line("\(entry.version)", entry, entry.summary, by: author)].compactMap(\.self)
     }
 
     mutating func finish() -> String? {
@@ -113,9 +117,9 @@ struct LogLines {
             "\(oldest.version)-\(newest.version)", newest, "nothing in \(count) versions, added for bootstraps")
     }
 
-    private func line(_ version: String, _ entry: LogEntry, _ summary: String) -> String {
-        let space = String(repeating: " ", count: max(0, width - version.count))
-        return "\(space)\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(summary)"
+    private func line(_ version: String, _ entry: LogEntry, _ summary: String, by author: String? = nil) -> String {
+        let space = String(repeating: " ", count: max(0, width - version.count)), author = author ?? entry.author
+        return "\(space)\(version)  \(entry.date)  \(author)  \(entry.changeset.count) bytes  \(summary)"
     }
 }
 
@@ -209,13 +213,16 @@ struct ShowCommand: ParsableCommand {
                     description:
                         "\(file.path): the log \(beginning)ends at version \(head.version)\(archived ?? "")")
             }
-            let shown = try anonymity.anonymizer(of: file)?.entry(entry) ?? entry
+            let anonymizer = try anonymity.anonymizer(of: file)
+            let client = anonymizer == nil ? try file.doorAuthor(of: entry) : nil
+            let shown = try anonymizer?.entry(entry) ?? entry
             let (arena, index) = try shown.decoded()
             if json {
-                return output(shown.json("changeset", arena.json(of: index)))
+                return output(shown.json("changeset", arena.json(of: index), by: client))
             }
+            let author = client.map { LogStream.escaped($0[...]) } ?? entry.author
             output("version  \(entry.version)")
-            output("author   \(entry.author)\(entry.origin == 0 ? "" : ", its version \(entry.clientVersion)")")
+            output("author   \(author)\(entry.origin == 0 ? "" : ", its version \(entry.clientVersion)")")
             output("date     \(entry.date) (timestamp \(entry.timestamp))")
             output("size     \(shown.changeset.count) bytes")
             output("")
@@ -258,13 +265,25 @@ extension ChangesetTime {
     }
 }
 
+extension StoredFile {
+    /// The client of another wire that made an entry; nil if it is not known.
+    fileprivate func doorAuthor(of entry: LogEntry) throws(HistoryError) -> String? {
+        guard entry.origin == 0 else { return nil }
+        return try withView { view throws(HistoryError) in
+            try SimperiumWire.author(of: entry.version, at: path, in: PendingRecords(over: view))
+        }
+    }
+}
+
 extension LogEntry {
     /// The time of the changes, by their author's clock.
     fileprivate var date: String { timestamp.date }
 
     /// The content of a line, for scripts, and one more member.
-    /// - Parameter value: JSON.
-    fileprivate func json(_ name: String, _ value: String) -> String {
+    /// - Parameters:
+    ///   - value: JSON.
+    ///   - author: the author, if the entry does not say it.
+    fileprivate func json(_ name: String, _ value: String, by author: String?) -> String {
         let members: JSONValue = [
             "version": .integer(Int64(clamping: version.rawValue)),
             "client": .integer(Int64(clamping: origin.rawValue)),
@@ -272,7 +291,8 @@ extension LogEntry {
             "timestamp": .integer(Int64(clamping: timestamp.rawValue)),
             "date": .string(date.trimmingCharacters(in: .whitespaces)),
         ]
-        return members.encoded.dropLast() + ",\"\(name)\":\(value)}"
+        let known = author.map { ",\"author\":\(JSONValue.string($0).encoded)" } ?? ""
+        return members.encoded.dropLast() + known + ",\"\(name)\":\(value)}"
     }
 
     fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }

@@ -198,6 +198,26 @@ import Testing
         }
     }
 
+    @Test func theAuthorOfAnEntryIsTheClient() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), user = login.user
+            let one = try await Conversation(rig, login, client: "one", library: "other")
+            try await one.list()
+            try await one.make("M", "k", ["v": .adds("x")])
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: user))
+            _ = try await rig.server.write(to: path) { tx in
+                try #require(try tx.object("note", key: "k")).dictionary("body").set(1, for: "n")
+            }
+            _ = try await one.change()
+            let authors = try await rig.wire.file(of: user, app: WireRig.app).read { reader in
+                try (1...reader.door.position.rawValue).map { version in
+                    try SimperiumWire.author(of: ServerVersion(rawValue: version), at: path, in: reader.records)
+                }
+            }
+            #expect(authors.compactMap(\.self) == ["simperium/\(user)/one"] && authors.last == .some(nil))
+        }
+    }
+
     @Test func oldChangesAreForgotten() async throws {
         try await WireRig.run {
             $0.door.changesMin = 1

@@ -56,8 +56,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
 
     package func observer(of path: VirtualPath) -> (any RecordObserver)? {
         let app = path.bytes.prefix { $0 != UInt8(ascii: "/") }
-        let partition = path.partition ?? []
-        guard [Self.folder, Self.sharedFolder].contains(where: { partition.starts(with: "\"\($0)".utf8) }),
+        guard Self.serves(path.partition ?? []),
             let app = limits.apps.first(where: { $0.key.utf8.elementsEqual(app) })?.value
         else { return nil }
         return SimperiumObserver(app: app, settings: limits.door, unixSeconds: unixSeconds)
@@ -106,6 +105,11 @@ package final class SimperiumWire: TextWire, RecordDoor {
 
     /// The beginnings of the partitions of this wire.
     private static let folder = "simperium/", sharedFolder = "simperium-shared/"
+
+    /// True if a partition is one of this wire.
+    static func serves(_ partition: some Sequence<UInt8>) -> Bool {
+        [folder, sharedFolder].contains { partition.starts(with: "\"\($0)".utf8) }
+    }
 
     /// The partition with the buckets of a user.
     static func partition(of user: String) -> PartitionValue { .string(folder + user) }
