@@ -77,7 +77,7 @@ final class World {
                 servers.append(
                     try await WorldServer(on: store, clock, hasDoor: hasDoor, trims: trims) { settings in
                         settings.healDelay = heals ? .zero : .seconds(3_600)
-                        settings.door.changesMin = 3
+                        settings.door.changesMin = 1
                     })
             }
             for key in Self.keys.prefix(isFirst ? random.below(6) : 0) {
