@@ -113,6 +113,13 @@ extension PendingRecords {
             position: ServerVersion(rawValue: try reader.number()), logSalt: Salt(rawValue: try reader.number()),
             salt: try reader.number(), bucketCount: try reader.number())
         door.changeBytes = try reader.number()
+        // What follows would be read as something that it is not.
+        guard reader.rest.isEmpty else {
+            throw HistoryError(
+                .storeDamaged,
+                "the records of Simperium's door are of another build of the server; export the file with the build "
+                    + "that wrote them, and import it into a new store")
+        }
         return door
     }
 
