@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchHistory
 import AnabranchOverTheAir
 import AnabranchPropertyList
 import AnabranchServer
