@@ -139,7 +139,10 @@ final class World {
     func settle(_ server: WorldServer, after client: ModelClient? = nil) async throws {
         guard client?.hasSpoken != false else { return }
         await client?.pump()
-        for server in servers { try await server.finish() }
+        // A server that had nothing more to do hears of what another has stored since.
+        for _ in servers {
+            for server in servers { try await server.finish() }
+        }
         for client in clients { await client.pump() }
         for client in clients {
             let repetitions = client.watch.takeRepetitions()
