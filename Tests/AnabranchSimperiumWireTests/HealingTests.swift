@@ -47,6 +47,29 @@ import Testing
         }
     }
 
+    /// The server takes it for a deletion by the application, which has its object still.
+    @Test(arguments: [11, 601] as [UInt64]) func ofALateEchoTheCopyIsPutRight(seconds: UInt64) async throws {
+        try await Self.withNode(healDelay: .zero) { rig, _, node, other in
+            try await other.make("-", "k")
+            #expect(try await node.change()["o"] == "-")
+            rig.clock.advance(by: seconds)
+            // The application writes before node has read of the deletion.
+            let created = try await node.make("M", "k", ["v": .adds("again")])
+            #expect(try await other.change() == created)
+            let deleted = try await node.make("-", "k")
+            #expect(try await other.change() == deleted)
+            let healing = try await node.change()
+            #expect(healing["o"] == "-" && healing["ev"] == 4 && healing["clientid"] == "anabranch")
+            // The echo of that deletes nothing, and a deletion that is meant is no echo.
+            try await other.make("M", "k", ["v": .adds("new")])
+            _ = try await node.change()
+            #expect(try await node.make("-", "k")["error"] == 412)
+            #expect(try await node.change()["v"] == [:])
+            try await node.make("-", "k")
+            #expect(try await node.isSilent())
+        }
+    }
+
     @Test func aDeletionAndACreationThatNodeHasMissedAreOne() async throws {
         try await Self.withNode { rig, login, node, other in
             let cv = try #require(try await node.list()["current"]?.string)

@@ -30,8 +30,17 @@ struct ClientMemory {
         /// The versions of entities that are not shown to the client, because it would go back to them.
         var hidden: [EntityVersion: UInt64] = [:]
         /// The entities whose deletion by others was sent to the client, which will answer with one of its own.
-        var owedDeletions: [ExactString: UInt64] = [:]
+        var owedDeletions: [ExactString: OwedDeletion] = [:]
         var seenAt: UInt64
+    }
+
+    private struct OwedDeletion {
+        /// When the client was told.
+        var toldAt: UInt64
+        /// True once the client has changed the entity long after that: a deletion by it is meant then.
+        var isPastDue = false
+
+        func isOwed(at now: UInt64) -> Bool { !isPastDue && now <= toldAt + ClientMemory.owedSeconds }
     }
 
     private struct EntityVersion: Hashable {
@@ -94,31 +103,41 @@ struct ClientMemory {
     mutating func resume(_ client: String, _ bucket: String, at now: UInt64) {
         let name = Self.name(client, bucket)
         guard let keys = clients[name]?.owedDeletions.keys else { return }
-        for key in keys { clients[name]?.owedDeletions[key] = now }
+        for key in keys { clients[name]?.owedDeletions[key]?.toldAt = now }
     }
 
     /// Records that another client's deletion of an entity was sent to the client.
     mutating func oweDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
         with(client, bucket, at: now) { client in
-            if client.owedDeletions.count < Self.notesMax { client.owedDeletions[ExactString(key)] = now }
+            if client.owedDeletions.count < Self.notesMax {
+                client.owedDeletions[ExactString(key)] = OwedDeletion(toldAt: now)
+            }
         }
     }
 
     func owesDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) -> Bool {
-        let told = clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)]
-        return told.map { now <= $0 + Self.owedSeconds } ?? false
+        clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)]?.isOwed(at: now) ?? false
     }
 
-    /// The client has answered, or will not.
+    /// The client has answered.
     mutating func forgetDeletion(_ key: String, _ client: String, _ bucket: String) {
         clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)] = nil
     }
 
-    /// Records that the client has changed an entity: if it got the deletion long before, it has not answered.
+    /// Records that the client has changed an entity: if it was told of the deletion long before, it has not answered.
     mutating func recordChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
         let name = Self.name(client, bucket)
-        if let told = clients[name]?.owedDeletions[ExactString(key)], told + 10 < now {
-            clients[name]?.owedDeletions[ExactString(key)] = nil
+        if let owed = clients[name]?.owedDeletions[ExactString(key)], owed.toldAt + 10 < now {
+            clients[name]?.owedDeletions[ExactString(key)]?.isPastDue = true
         }
+    }
+
+    /// Records that the client has deleted an entity.
+    /// - Returns: true if that may have been its answer to another client's deletion after all.
+    mutating func recordDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) -> Bool {
+        let name = Self.name(client, bucket)
+        guard let owed = clients[name]?.owedDeletions[ExactString(key)], !owed.isOwed(at: now) else { return false }
+        forgetDeletion(key, client, bucket)
+        return true
     }
 }

@@ -114,13 +114,18 @@ extension SimperiumConnection {
         if channel.library == .node {
             if outcome.leavesCopyBehind { channel.leaveBehind(key) }
             let file = channel.file, now = file.now
-            file.withClients { clients in
+            let mayBeLateAnswer = file.withClients { clients in
                 if outcome.paysDeletion {
                     clients.forgetDeletion(request.key, channel.client, channel.bucketName)
-                } else if outcome.code == nil, !request.isDeletion {
+                } else if outcome.code == nil, request.isDeletion {
+                    return clients.recordDeletion(request.key, channel.client, channel.bucketName, at: now)
+                } else if outcome.code == nil {
                     clients.recordChange(request.key, channel.client, channel.bucketName, at: now)
                 }
+                return false
             }
+            // Its application may have what it has made since.
+            if mayBeLateAnswer { channel.leaveBehind(key) }
         }
         if let code = outcome.code {
             try await tell(
