@@ -18,9 +18,9 @@ import Testing
 
     private static func run(_ seed: UInt64) async -> Outcome {
         do {
-            let dataclass = try Dataclass(parsing: Array(DeviceWorld.registration.utf8))
+            let dataclasses = try DeviceWorld.registrations.map { try Dataclass(parsing: Array($0.utf8)) }
             return try await DeviceRig.run {
-                $0.apps[DeviceRig.app] = OverTheAirApp(url: "/ota", dataclasses: [dataclass])
+                $0.apps[DeviceRig.app] = OverTheAirApp(url: "/ota", dataclasses: dataclasses)
             } _: { rig in
                 let world = DeviceWorld(rig, seed: seed)
                 do { try await world.run() } catch {

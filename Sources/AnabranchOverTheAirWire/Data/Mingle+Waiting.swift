@@ -23,21 +23,25 @@ struct WaitingChanges {
 /// An item that waits for the commit of the device.
 private struct WaitingItem {
     let id: String
-    /// As a change of fields, whatever form it had.
+    /// The server's id of the record; nil if that is not there yet.
+    let record: String?
+    /// As a change of fields, whatever form it had. Links lead to the server's ids, if there are such.
     let item: PropertyList
     /// The fields that it is about, as the device knew them; nil if the device did not have the record.
     let known: RecordFields?
 
-    init(id: String, item: Changes.Item, known: RecordFields?) {
-        (self.id, self.item, self.known) = (id, Changes.propertyList(item), known)
+    init(_ id: String, _ record: String?, _ item: Changes.Item, known: RecordFields?) {
+        (self.id, self.record, self.item, self.known) = (id, record, Changes.propertyList(item), known)
     }
 
     init(_ row: PropertyListDictionary) {
-        (id, item, known) = (row.text("id") ?? "", row["item"] ?? [:], row["known"]?.dictionary)
+        (id, record) = (row.text("id") ?? "", row.text("record"))
+        (item, known) = (row["item"] ?? [:], row["known"]?.dictionary)
     }
 
     var row: PropertyListDictionary {
         var row: PropertyListDictionary = ["id": .string(id), "item": item]
+        row["record"] = record.map { .string($0) }
         row["known"] = known.map { .dictionary($0) }
         return row
     }
@@ -57,7 +61,9 @@ extension ItemReader {
         var items: [ReadItem] = []
         try records.forEachRow(.pulled, RowKey(device, uri).bytes) { record in
             let waiting = WaitingItem(try PendingRecords.dictionary(record.value))
-            for var item in try self.items(of: waiting.pull(uri), isMatched: false) {
+            let entity = waiting.item["entity"]?.string.flatMap(ids.view.dataclass.index(ofEntity:))
+            let target = waiting.record.flatMap { ids.view.candidates($0, of: entity).first }
+            for var item in try self.items(of: waiting.pull(uri), isMatched: false, target: target) {
                 item.known = KnownRecord(fields: waiting.known)
                 items.append(item)
             }
@@ -79,13 +85,14 @@ extension ClassMingle {
         if !isRepeat { items += try reader.items(of: pull, isMatched: false) }
         pull.commands = []
         let new = try resolve(&items, reader, data)
+        for (local, id) in new {
+            waiting.gone.insert(id)
+            knownRecords[id] = KnownRecord(fields: [:])
+            if let text = view.text(of: id) { waiting.ids[ExactString(text)] = local.text }
+        }
         var kept: [WaitingItem] = []
         for item in items {
             guard let id = new[ExactString(item.id)] ?? item.target else { continue }
-            if new[ExactString(item.id)] != nil, waiting.gone.insert(id).inserted {
-                knownRecords[id] = KnownRecord(fields: [:])
-                if let text = view.text(of: id) { waiting.ids[ExactString(text)] = item.id }
-            }
             let isNew = new[ExactString(item.id)] != nil
             if let change = try wait(for: item, id, isNew: isNew, data), item.known == nil { kept.append(change) }
         }
@@ -101,7 +108,7 @@ extension ClassMingle {
         for item: ReadItem, _ id: RecordID, isNew: Bool, _ data: FileData
     ) throws -> WaitingItem? {
         let now = try known(id, data), before = item.known.map(\.fields) ?? now
-        let entity = dataclass.entities[id.entity].name
+        let entity = dataclass.entities[id.entity].name, record = isNew ? nil : view.text(of: id)
         var names = Set(item.sent.keys.map { ExactString($0) }), links = item.linked, clear: [String] = []
         switch item.kind {
         case .delete:
@@ -109,7 +116,7 @@ extension ClassMingle {
             guard before != nil else { return nil }
             waiting.gone.insert(id)
             knownRecords[id] = KnownRecord(fields: nil)
-            return WaitingItem(id: item.id, item: .delete(entity: entity), known: [:])
+            return WaitingItem(item.id, record, .delete(entity: entity), known: [:])
         case .record(let unchanged):
             let supported = supported[id.entity]
             func counts(_ name: String) -> Bool {
@@ -129,7 +136,7 @@ extension ClassMingle {
             values.append((name, item.told[name]))
         }
         for (name, ids) in links {
-            set[name] = .texts(item.links.first { $0.name.hasBytes(of: name) }?.ids ?? [])
+            set[name] = .texts(ids.map { waiting.ids[ExactString($0)] ?? $0 })
             values.append((name, ids.isEmpty ? nil : .texts(ids)))
         }
         var former: RecordFields? = before == nil ? nil : [:]
@@ -139,9 +146,9 @@ extension ClassMingle {
             waiting.fields[id, default: [:]].updateValue(value, forKey: ExactString(name))
         }
         let change: Changes.Item =
-            isNew && item.isNewOrWhole
+            isNew && item.isNewOrWhole && clear.isEmpty
             ? .add(entity: entity, set: set) : .modify(entity: entity, set: set, clear: clear, conflict: nil)
-        return WaitingItem(id: item.id, item: change, known: former)
+        return WaitingItem(item.id, record, change, known: former)
     }
 }
 

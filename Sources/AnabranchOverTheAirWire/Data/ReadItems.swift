@@ -52,8 +52,10 @@ final class ItemReader {
     }
 
     /// The items of all commands in their order, without those that are refused.
-    /// - Parameter isMatched: true if ids without a record of the device's lead nowhere: a slow sync finds out where.
-    func items(of pull: Pull, isMatched: Bool) throws -> [ReadItem] {
+    /// - Parameters:
+    ///   - isMatched: true if ids without a record of the device's lead nowhere: a slow sync finds out where.
+    ///   - target: the record that all of them are about; nil if their ids say that.
+    func items(of pull: Pull, isMatched: Bool, target: RecordID? = nil) throws -> [ReadItem] {
         var items: [ReadItem] = []
         items.reserveCapacity(pull.commands.reduce(0) { $0 + $1.changes.items.count })
         for command in pull.commands {
@@ -65,7 +67,9 @@ final class ItemReader {
                     if !data.tooLarge.isEmpty, data.tooLarge.contains([ExactString(pull.uri), ExactString(id)]) {
                         throw Status(.limitExceeded, "the record is too large", paramName: "items", paramKey: id)
                     }
-                    guard let item = try read(id, try command.changes.item(id), isMatched: isMatched) else { continue }
+                    guard let item = try read(id, try command.changes.item(id), target, isMatched: isMatched) else {
+                        continue
+                    }
                     if item.isNewOrWhole { added[ExactString(id)] = item.entity }
                     items.append(item)
                 } catch let status as Status {
@@ -81,7 +85,9 @@ final class ItemReader {
     }
 
     /// - Returns: nil if there is nothing to do, as what it is about has gone.
-    private func read(_ id: String, _ item: Changes.Item, isMatched: Bool) throws -> ReadItem? {
+    private func read(
+        _ id: String, _ item: Changes.Item, _ known: RecordID?, isMatched: Bool
+    ) throws -> ReadItem? {
         var name: String?
         switch item {
         case .record(let entity, _, _), .deletedRecord(let entity), .add(let entity, _): name = entity
@@ -89,7 +95,7 @@ final class ItemReader {
         }
         var entity = name.flatMap(dataclass.index(ofEntity:))
         if let name, entity == nil { throw bad(id, "no entity \(String(excerptOf: name.utf8))") }
-        let local = try ids.record(id, data.records)
+        let local = try known ?? ids.record(id, data.records)
         var target = local
         if target == nil {
             let candidates = ids.view.candidates(id, of: entity)
