@@ -3,6 +3,7 @@ import AnabranchClient
 import AnabranchCore
 import AnabranchFilesWire
 import AnabranchHistory
+import AnabranchServer
 import Foundation
 import Synchronization
 import Testing
