@@ -66,6 +66,7 @@ extension ChangesetArena {
                 collector.reads.append(hash.value(.erasedClass))
             }
             collector.add(instruction, hash, of: self)
+            collector.compact()
             guard instruction.object != .none, instruction.object != latest else { continue }
             latest = instruction.object
             let object = ConflictHash(objects.keys[Int(latest.rawValue)], hash, of: self).value(.object)
@@ -93,6 +94,14 @@ private struct ConflictKeyCollector {
     var writes: [UInt64] = []
     var reads: [UInt64] = []
     var readsEverything = false
+    /// The number of keys at which those that are there more than once go: all updates of a column have the same.
+    private var countMax = 4_096
+
+    mutating func compact() {
+        guard max(writes.count, reads.count) > countMax else { return }
+        (writes, reads) = (writes.sortedUnique(), reads.sortedUnique())
+        countMax = max(countMax, 2 * max(writes.count, reads.count))
+    }
 
     /// Adds all but the object and the erasure of the class: the pairs of `Spec/Transform.md`, section 7, that do not
     /// need an object.

@@ -66,6 +66,18 @@ import Testing
         }
     }
 
+    /// As many as a long upload has: those of a column are there once, and none is missing.
+    @Test func manyUpdatesOfAColumnHaveOneKey() throws {
+        let objects = (0..<5_000).map { ObjectName(key: .int($0)) }
+        let steps = objects.flatMap { object in
+            ["f", "g", "h"].map { Step.update(FieldPath(object: object, field: $0, path: []), .int(1)) }
+        }
+        let keys = try Self.keys(changeset(steps))
+        let parts = try steps.map { try Self.keys(changeset($0)) }
+        #expect(Set(keys.writes) == Set(parts.flatMap(\.writes)) && keys.writes.count == objects.count + 3)
+        #expect(Set(keys.reads) == Set(parts.flatMap(\.reads)) && keys.reads.count == objects.count + 4)
+    }
+
     private static func finds(_ upload: [UInt8], _ entry: [UInt8]) throws -> Bool {
         let (upload, entry) = (try keys(upload), try keys(entry))
         return upload.readsEverything || !Set(upload.reads).isDisjoint(with: entry.writes)
