@@ -90,7 +90,7 @@ final class DeviceWorld {
     private(set) var filters: [Corner: Filter] = [:]
     /// The devices whose last session was a whole one.
     private(set) var synced: Set<Int> = []
-    /// What has had no whole session since a reset, and what has to be reset in the next one.
+    /// Those without a whole session since a reset, and those to be reset in the next one.
     private var beforeReset: Set<Corner> = [], toBeReset: Set<Corner> = []
     /// The fields that a device has edited since its last whole session, and the records that it had then.
     private(set) var edited: [Int: Set<Place>] = [:]
@@ -139,7 +139,7 @@ final class DeviceWorld {
         try check()
     }
 
-    /// What has waited for a commit for too long is forgotten.
+    /// Changes that have waited for a commit for too long are forgotten.
     private func forgetUncommitted() {
         for (place, writing) in writings where homes[place.tag] == Self.committed {
             guard !writing.writers.isSubset(of: synced) else { continue }
