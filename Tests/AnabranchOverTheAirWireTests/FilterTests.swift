@@ -1,4 +1,5 @@
 import AnabranchOverTheAir
+import AnabranchOverTheAirDevice
 import AnabranchPropertyList
 import Testing
 
@@ -76,6 +77,40 @@ import Testing
             var other = Talker(rig, "other")
             let pushed = try await other.slow(Self.uri, "0").pushed(Self.uri)
             #expect(pushed.map { $0.value["fields"]?["name"] } == ["Anna"])
+        }
+    }
+    /// The device has deleted the record that had the first id, and must not give that again.
+    @Test(arguments: [true, false]) func aDeviceGivesWhatComesAgainAnotherID(mapsIDs: Bool) async throws {
+        try await DeviceRig.run { rig in
+            var other = Talker(rig, "other"), options = DeviceOptions()
+            _ = try await other.slow(Self.uri, "0", ["L1": ["entity": "contact", "fields": ["name": "Ann"]]])
+            options.mapsIDs = mapsIDs
+            let contacts = DeviceDataclass(
+                uri: Self.uri,
+                entities: [
+                    .init(name: "contact", fields: ["company", "name"], relationships: ["groups"]),
+                    .init(name: "group", fields: ["name"]),
+                ])
+            let device = try PropertyListDevice(store: ":memory:", dataclasses: [contacts], options: options)
+            var talker = Talker(rig, try device.id)
+            let service = PropertyListService(
+                url: "http://127.0.0.1/ota", userID: rig.user, token: try await rig.token(),
+                sender: DeviceLink(rig, cutAt: nil, repeats: false))
+            _ = try await device.sync(with: service)
+            let first = try #require(try device.records(of: Self.uri).first)
+            for (filter, count) in [(Self.nothing, 0), ([:], 1)] {
+                talker.begin()
+                _ = try await talker.send(Self.filter(filter))
+                _ = try await device.sync(with: service)
+                #expect(try device.records(of: Self.uri).count == count)
+            }
+            let second = try #require(try device.records(of: Self.uri).first)
+            #expect((second.id == first.id) == !mapsIDs && second.fields == ["name": "Ann"])
+            try device.edit([.modify(id: second.id, set: ["company": "Ann's"], clear: [])], of: Self.uri)
+            #expect(try await device.sync(with: service).outcomes[0].refused.isEmpty)
+            var last = Talker(rig, "last")
+            let pushed = try await last.slow(Self.uri, "0").pushed(Self.uri)
+            #expect(pushed.map { $0.value["fields"]?["company"] } == ["Ann's"])
         }
     }
 }

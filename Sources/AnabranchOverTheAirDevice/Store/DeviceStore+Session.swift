@@ -195,8 +195,10 @@ struct SessionStore: DeviceData {
                 case .delete, .deletedRecord, .modify(nil, _, _, _): continue
                 default: break
                 }
-                let local = isFresh ? nil : try rows.local(uri, id)
-                if try local == nil && rows.record(uri, id) == nil { ids[id] = .string(DeviceStore.newID()) }
+                let local = try isFresh ? id : rows.local(uri, id) ?? id
+                // An id goes with its record: one that comes again gets another, unless it was deleted here since.
+                let isDeleted = try rows.edit(uri, local, isSent: false)?.kind == .delete
+                if try !isDeleted && rows.record(uri, local) == nil { ids[id] = .string(DeviceStore.newID()) }
             }
             return ids
         }
