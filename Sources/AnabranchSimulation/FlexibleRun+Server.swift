@@ -7,20 +7,13 @@ import AnabranchTesting
 
 extension FlexibleRun {
     /// Answers a request of a session, and tells the sessions if the file then has something new.
-    /// - Returns: whether there was a request.
+    /// - Returns: whether there was a request, or something on its way to the session, which comes before any answer.
     func fileAnswers(_ index: Int) throws -> Bool {
+        if deliverNews(to: index) { return true }
         let version = synced.version
         guard try participants[index].fileAnswers({ try answer($0, of: index) }) else { return false }
         if synced.version > version { announce() }
         return true
-    }
-
-    /// Tells the clients concerned that there is something new.
-    func announce() {
-        let news = file.takeClientsToNotify()
-        for participant in participants {
-            if let ident = participant.session?.ident, news.contains(ident) { participant.expose(synced.version) }
-        }
     }
 
     private func answer(_ request: SessionRequest, of index: Int) throws -> SessionEvent? {
@@ -46,7 +39,7 @@ extension FlexibleRun {
             return bind.needsFileIdent
                 ? .fileIdentAllocated(try synced.allocateIdents(for: [nil], at: time)[0]) : nil
         case .identify(let claim, let hasRestarted):
-            participant.session = nil
+            (participant.session, participant.unasked) = (nil, nil)
             var session = try file.beginSession(claim, rules: rules.rules(of: index), hasRestarted: hasRestarted)
             if file.isSearching(for: session.ident) {
                 _ = try inSteps(of: index) { try file.advanceSearch(in: &session, until: $0) }
@@ -61,20 +54,21 @@ extension FlexibleRun {
             if refusal != nil { tally.refusedQueries += 1 }
             return refusal.map { .queryRefused(QueryRefusal(version: subscriptions.version, message: $0)) }
         case .integrate(let upload):
-            try integrate(upload.upload, of: index)
+            try deferring { try integrate(upload.upload, of: index) }
             return nil
         case .clientVersion(let file):
             return .clientVersion(try self.file.file.clientFile(file.ident)?.uploadCursor.clientVersion ?? 0)
         case .newestVersion: return .newestVersion(synced.version)
-        case .scan, .scanBootstrap:
+        case .scan(let cursor), .scanBootstrap(_, _, let cursor):
             guard var session = participant.session else { return nil }
+            if let before = participant.unasked?.before, cursor.serverVersion < session.sent.cursor.serverVersion {
+                session.goBack(to: before)
+            }
+            participant.unasked = nil
             let byteBudget = random.pick([0, 100, 10_000])
-            // No release gets changesets here that it cannot read at all.
-            var capabilities = participant.client.file?.capabilities ?? .all
-            (capabilities.readsCollectionsInMixed, capabilities.readsAsymmetricClasses) = (true, true)
             let made = try inSteps(of: index) { limit -> ViewDownload?? in
                 let made = try file.download(
-                    for: &session, capabilities, byteBudget: byteBudget, isAnswer: true, until: limit)
+                    for: &session, participant.capabilities, byteBudget: byteBudget, isAnswer: true, until: limit)
                 return made == nil && file.isCatchingUp(session.ident) ? nil : .some(made)
             }
             participant.session = session
@@ -127,7 +121,9 @@ extension FlexibleRun {
         defer { integrating.remove(index) }
         while true {
             if let result = try step(.smallest) { return result }
-            if let other = others.randomElement(using: &random), random.isOne(in: 8) { _ = try fileAnswers(other) }
+            // What others do would be stored, or forgotten, with it.
+            guard !synced.defersCommits, let other = others.randomElement(using: &random) else { continue }
+            if random.isOne(in: 8) { _ = try fileAnswers(other) }
         }
     }
 
@@ -180,7 +176,7 @@ extension FlexibleRun {
 }
 
 extension FlexibleDownload {
-    fileprivate init(_ made: ViewDownload) {
+    init(_ made: ViewDownload) {
         self.init(
             progress: made.download.progress, body: EncodedBody(made.download.changesets, limits: Limits()),
             kind: made.kind, estimate: made.estimate, compensations: made.compensations.map { ErrorMessage($0) })

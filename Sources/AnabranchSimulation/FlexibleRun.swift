@@ -17,7 +17,7 @@ package final class FlexibleRun {
         package let description: String
     }
 
-    private var store: any HistoryStore
+    private(set) var store: any HistoryStore
     /// Reopens the store, as after the end of a process.
     private let reopen: () throws -> any HistoryStore
     var synced: SyncedFile
@@ -40,7 +40,7 @@ package final class FlexibleRun {
     /// The size of the parts of bootstraps, in bytes: so small in most runs that bootstraps come in several parts.
     private let partBytes: Int
     /// True once all messages arrive.
-    private var losesNothing = false
+    private(set) var losesNothing = false
     /// The counts of events, as proof that they occur.
     package internal(set) var tally = FlexibleTally()
 
@@ -107,7 +107,7 @@ package final class FlexibleRun {
             if !participant.isConnected { try participant.connect(isFast: random.isOne(in: 3)) }
         case 3: try lose(index)
         case 4: try changeQueries(index)
-        case 5: try random.isOne(in: 3) ? changeRules() : serverWrite()
+        case 5: try random.isOne(in: 3) ? changeRules() : deferring(serverWrite)
         case 6 where random.isOne(in: 4): try restart()
         case 7 where random.isOne(in: 4):
             leave(participant)
@@ -272,7 +272,7 @@ package final class FlexibleRun {
 
     // MARK: The server
 
-    private func restart() throws {
+    func restart() throws {
         for participant in participants { participant.disconnect() }
         store = try reopen()
         synced = try Self.open(store, salts &+ time)

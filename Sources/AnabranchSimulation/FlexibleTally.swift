@@ -7,6 +7,9 @@ package struct FlexibleTally: RunTally {
     /// The parts of bootstraps of several messages, without the last ones; and the bootstraps that were interrupted, so
     /// that the client had to begin its session again.
     package var parts = 0, interruptedBootstraps = 0
+    /// The DOWNLOADs that were made before their sessions asked, and those among them that were dropped on the way; and
+    /// the commits that were forgotten.
+    package var news = 0, droppedNews = 0, failedCommits = 0
     package var disconnections = 0, restarts = 0, ruleChanges = 0
     package var trimmed = 0, expired = 0, resets = 0, ingested = 0
     /// The seeds of the rounds that failed, with the reasons.
@@ -26,6 +29,9 @@ package struct FlexibleTally: RunTally {
         bootstraps += other.bootstraps
         parts += other.parts
         interruptedBootstraps += other.interruptedBootstraps
+        news += other.news
+        droppedNews += other.droppedNews
+        failedCommits += other.failedCommits
         disconnections += other.disconnections
         restarts += other.restarts
         trimmed += other.trimmed

@@ -20,6 +20,7 @@ import Testing
         #expect(tally.refusedObjects > 0 && tally.compensations > 0 && tally.refusedQueries > 0)
         #expect(tally.bootstraps > 0 && tally.disconnections > 0 && tally.restarts > 0)
         #expect(tally.parts > 0 && tally.interruptedBootstraps > 0)
+        #expect(tally.news > tally.droppedNews && tally.droppedNews > 0 && tally.failedCommits > 0)
         #expect(tally.trimmed > 0 && tally.expired > 0 && tally.resets > 0 && tally.ingested > 0)
     }
 }

@@ -26,6 +26,11 @@ final class FlexibleConversation {
     private var handle: SessionHandle?
     /// The session as the file knows it; nil while there is none.
     var session: ViewSession?
+    /// The end of what the session had been sent before the last DOWNLOAD that it has not requested, and the version at
+    /// which that ends; nil if it has requested one since.
+    var unasked: (before: ViewSession.Sent, version: ServerVersion)?
+    /// That DOWNLOAD, while it is on its way to the connection, and the place that it follows.
+    var news: (download: FlexibleDownload, follows: DownloadCursor)?
     /// The uploads some of whose objects were refused, with the versions that their changesets became.
     var refusals: [(versions: VersionRange, objects: [CompensatingWrite.Object])] = []
 
@@ -60,7 +65,7 @@ final class FlexibleConversation {
         isConnected = false
         requests = []
         arriving = []
-        (handle, session) = (nil, nil)
+        (handle, session, news) = (nil, nil, nil)
         client.disconnect()
     }
 
@@ -74,6 +79,25 @@ final class FlexibleConversation {
     /// Tells the session that the file has something new.
     func expose(_ version: ServerVersion) {
         if session != nil, let handle { server.receive(.versionExposed(version), for: handle) }
+    }
+
+    /// The capabilities of the client; but no release gets changesets here that it cannot read at all.
+    var capabilities: ClientCapabilities {
+        var capabilities = client.file?.capabilities ?? .all
+        (capabilities.readsCollectionsInMixed, capabilities.readsAsymmetricClasses) = (true, true)
+        return capabilities
+    }
+
+    /// True once the client is known to have integrated what it has not requested. Until then it gets no more of it.
+    var hasTakenUnasked: Bool { session?.progress.uploaded.serverVersion ?? 0 >= unasked?.version ?? 0 }
+
+    /// - Parameter canSend: whether the socket accepts messages.
+    /// - Returns: whether the DOWNLOAD will be sent.
+    func deliverNews(canSend: Bool) -> Bool {
+        guard let (download, cursor) = news.take(), let handle else { return false }
+        if canSend { return server.receive(unasked: download.progress, download.body, after: cursor, for: handle) }
+        server.receive(.versionExposed(download.progress.latest.version), for: handle)
+        return false
     }
 
     // MARK: Messages

@@ -13,12 +13,12 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
             At random: four clients of one file, of releases from 12.0 to 14.14, with queries over every type of \
             property and with roles that forbid some of it. They write what they may and what they may not, change \
             their queries on and offline, lose connections and messages; their processes and the server end and \
-            begin again, the rules change, and the server writes itself and forgets what nobody needs any more, also \
-            client files that were away for too long. Every message goes in its bytes. No client meets anything that \
-            a real one would not survive, and whenever there is nothing more to be said to one it has exactly the \
-            objects that its queries and its role let it see, as the server has them. After that another world, \
-            without erasures: a client that sees everything has what it would have in partition-based sync. Round \
-            number i has the seed S + i.
+            begin again, commits fail, the rules change, and the server writes itself and forgets what nobody needs \
+            any more, also client files that were away for too long. Every message goes in its bytes. No client meets \
+            anything that a real one would not survive, and whenever there is nothing more to be said to one it has \
+            exactly the objects that its queries and its role let it see, as the server has them. After that another \
+            world, without erasures: a client that sees everything has what it would have in partition-based sync. \
+            Round number i has the seed S + i.
 
             EXAMPLES
               anabranch-lab fuzz flexible --seed 1 --count 20000
@@ -57,8 +57,9 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
             \(tally.uploads) uploads, \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
             told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps \
             with \(tally.parts) parts before the last, \(tally.interruptedBootstraps) interrupted, \
-            \(tally.disconnections) connections lost, \(tally.restarts) restarts, \(tally.ruleChanges) changes of \
-            rules, \(tally.trimmed) entries trimmed, \
+            \(tally.news) changes told unasked, \(tally.droppedNews) of them dropped, \(tally.failedCommits) commits \
+            failed, \(tally.disconnections) connections lost, \(tally.restarts) restarts, \
+            \(tally.ruleChanges) changes of rules, \(tally.trimmed) entries trimmed, \
             \(tally.expired) expired, \(tally.resets) began anew, \(tally.ingested) asymmetric objects taken in
             """)
         for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {
