@@ -17,3 +17,14 @@ static inline long long anabranch_birth_time(const char *path) {
 #endif
     return 0;
 }
+
+/// The number of the mount that a file or folder is on; 0 where it is not known.
+static inline unsigned long long anabranch_mount(const char *path) {
+#if defined(__linux__) && defined(STATX_MNT_ID)
+    struct statx found;
+    if (syscall(SYS_statx, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &found) == 0
+        && found.stx_mask & STATX_MNT_ID)
+        return found.stx_mnt_id;
+#endif
+    return 0;
+}

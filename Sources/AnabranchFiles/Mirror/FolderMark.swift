@@ -19,6 +19,13 @@ enum FolderMark {
     /// The time when a folder was made, in nanoseconds since 1970; 0 where it is not known.
     static func birthTime(of path: String) -> Int64 { anabranch_birth_time(path) }
 
+    /// The number of the mount that a path is on, which tells one disk from another, and a folder that is bound to a
+    /// place from what is there else. Where mounts have no numbers, it is that of the disk; 0 if it is not known.
+    static func mount(of path: String) -> UInt64 {
+        let number = anabranch_mount(path)
+        return number != 0 ? number : FolderScan.status(path).map { UInt64(truncatingIfNeeded: $0.st_dev) } ?? 0
+    }
+
     /// The number of a folder; nil if it has none as an attribute.
     static func number(of path: String) -> String? {
         #if os(Linux)

@@ -3,7 +3,7 @@ import Foundation
 
 /// From the space to the folder.
 extension FolderMirror {
-    func bringDown() async throws {
+    func bringDown(pastMounts mounts: Set<SpacePath>) async throws {
         let entries = try space.everything()
         let living = Set(entries.map(\.key))
         // First what makes room.
@@ -11,7 +11,8 @@ extension FolderMirror {
         for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
             try await attempt(row.path) { try self.remove(row) }
         }
-        for entry in entries {
+        // What is below a mount has no folder with a row.
+        for entry in entries where !mounts.contains(entry.path) {
             // The content of a folder that the disk cannot have is not told by itself.
             let folder = entry.path.parent ?? .root
             guard folder.components.isEmpty || rows.row(at: folder)?.found.isFolder == true else { continue }

@@ -22,6 +22,8 @@ package actor FolderMirror {
     /// The folder itself at the start.
     private let rootStatus: stat
     let tell: @Sendable (Report) -> Void
+    /// The number of the mount that a path is on.
+    private let mount: @Sendable (String) -> UInt64
     var rows: MirrorRows
     /// The paths whose skipping was reported already.
     private var toldSkips: Set<String> = []
@@ -33,8 +35,10 @@ package actor FolderMirror {
     /// - Parameters:
     ///   - folder: made if it is missing. Then everything comes down, as into one that was never mirrored.
     ///   - database: the file that remembers what both have in common.
+    ///   - mount: the number of the mount that a path is on. Tests, which may mount nothing, make it up.
     package init(
-        _ space: FileSpace, folder: URL, database: String, tell: @escaping @Sendable (Report) -> Void = { _ in }
+        _ space: FileSpace, folder: URL, database: String, tell: @escaping @Sendable (Report) -> Void = { _ in },
+        mount: @escaping @Sendable (String) -> UInt64 = { FolderMark.mount(of: $0) }
     ) throws {
         self.space = space
         let isThere = FileManager.default.fileExists(atPath: folder.path)
@@ -48,6 +52,7 @@ package actor FolderMirror {
         if !isThere { for end in ["", "-wal", "-shm"] { unlink(database + end) } }
         rows = try MirrorRows(database, folder: FolderMark.mark(of: root, status))
         self.tell = tell
+        self.mount = mount
     }
 
     /// Keeps both equal until the task is cancelled.
@@ -76,8 +81,12 @@ package actor FolderMirror {
         for (path, reason) in scan.skipped { skip(path, reason) }
         // No other process mirrors the folder: these are of one that has ended.
         for draft in scan.drafts where draft.modified < began { unlink(draft.path) }
+        // The mount hides what both had in common: nobody has deleted it.
+        for row in rows.byKey.values where scan.mounts.contains(where: { $0.contains(row.path) }) {
+            try rows.remove(row.key)
+        }
         try await takeUp(scan.found)
-        try await bringDown()
+        try await bringDown(pastMounts: scan.mounts)
         return actionCount
     }
 
@@ -92,8 +101,8 @@ package actor FolderMirror {
     func path(_ path: SpacePath) -> String { path.components.isEmpty ? root : "\(root)\(path)" }
 
     private func scan() async throws -> FolderScan {
-        let root = root
-        return try await space.disk.run { try FolderScan(root) }
+        let root = root, mount = mount
+        return try await space.disk.run { try FolderScan(root, mount: mount) }
     }
 
     func did(_ report: Report) {
@@ -140,7 +149,20 @@ package actor FolderMirror {
             }
         }
         try await takeUpDeletions(
-            rows.byKey.values.filter { found[$0.path] == nil && FolderScan.isGone(path($0.path)) })
+            rows.byKey.values.filter {
+                found[$0.path] == nil && FolderScan.isGone(path($0.path)) && !isHidden($0.path)
+            })
+    }
+
+    /// True if something else has been mounted on a folder around a path since the scan began.
+    private func isHidden(_ path: SpacePath) -> Bool {
+        var folder = path.parent
+        while let around = folder, !around.components.isEmpty {
+            let number = mount(self.path(around))
+            if number != 0 { return number != mount(root) }
+            folder = around.parent
+        }
+        return false
     }
 
     /// Moves in the space whatever has disappeared in one place and come in another, so that it stays the same file.

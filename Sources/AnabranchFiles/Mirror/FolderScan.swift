@@ -1,6 +1,7 @@
 import Foundation
 
-/// The files and folders in a folder of the disk. Links and special files are passed over, and never followed.
+/// The files and folders in a folder of the disk. Links, special files and mounted disks are passed over: no link is
+/// followed, and no other disk entered.
 struct FolderScan: Sendable {
     /// A file or folder on the disk.
     struct Found: Equatable, Sendable {
@@ -27,9 +28,13 @@ struct FolderScan: Sendable {
     private(set) var drafts: [(path: String, modified: Int64)] = []
     /// The things that are passed over, and why.
     private(set) var skipped: [(path: String, reason: String)] = []
+    /// The folders where something else is mounted. They and what they hide are neither found nor gone.
+    private(set) var mounts: Set<SpacePath> = []
 
+    /// - Parameter mount: the number of the mount that a path is on; 0 if it is not known.
     /// - Throws: `SpaceError` if the folder cannot be read.
-    init(_ root: String) throws {
+    init(_ root: String, mount: (String) -> UInt64) throws {
+        let ownMount = mount(root)
         var waiting: [SpacePath] = [.root]
         while let folder = waiting.popLast() {
             let path = root + (folder.components.isEmpty ? "" : "\(folder)")
@@ -41,6 +46,13 @@ struct FolderScan: Sendable {
                 continue
             }
             defer { closedir(stream) }
+            // Asked when it is open: nothing is mounted there unnoticed before it is read.
+            guard [ownMount, 0].contains(mount(path)) else {
+                found[folder] = nil
+                mounts.insert(folder)
+                skipped.append((path, "another disk or folder is mounted there"))
+                continue
+            }
             while let next = readdir(stream) {
                 let bytes = withUnsafeBytes(of: next.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
                 if bytes == [0x2E] || bytes == [0x2E, 0x2E] { continue }

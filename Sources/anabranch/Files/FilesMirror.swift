@@ -16,12 +16,12 @@ struct FilesMirror: AsyncParsableCommand {
             both sides stays twice, that of the folder under a name with this device and the day. A file that is \
             moved or renamed stays the same file.
 
-            Links and special files are left alone, and nothing outside of the folder is touched. A name that the disk \
-            cannot have is reported on standard error and skipped. What the folder and the space had in common is \
-            remembered beside the replica, so changes that are made while nothing runs are understood as well. If the \
-            folder is gone or another one, as when a disk is not mounted, nothing is deleted in the space: everything \
-            comes down again. Contents are in the folder alone, and not in a cache as well; rights and owners are not \
-            synced.
+            Links, special files and disks that are mounted in the folder are left alone, and nothing outside of it is \
+            touched. A name that the disk cannot have is reported on standard error and skipped. What the folder and \
+            the space had in common is remembered beside the replica, so changes that are made while nothing runs are \
+            understood as well. If the folder is gone or another one, as when a disk is not mounted, nothing is \
+            deleted in the space: everything comes down again. Contents are in the folder alone, and not in a cache as \
+            well; rights and owners are not synced.
 
             EXAMPLES
               anabranch files mirror ./plans --data ./spaces --path 'my-app/"files"' \\
