@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func theSameRulesFireInFlexibleSync() async throws {
-        let runs = RandomRuns(RandomRuns.count(20, or: "ANABRANCH_WORKLOADS"))
+        let runs = RandomRuns(RandomRuns.count(50, or: "ANABRANCH_WORKLOADS"))
         var tally = AnonymityTally()
         await runs.each { seed in
             let run = try FlexibleRun(seed: seed, in: TestStore(.memory))
