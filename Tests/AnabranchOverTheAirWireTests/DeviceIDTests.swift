@@ -126,36 +126,6 @@ import Testing
         }
     }
 
-    /// A record was deleted and made again under its key, and the device has not heard of that: its id goes on.
-    @Test func anIDStaysThatOfARecordThatWasMadeAgain() async throws {
-        try await DeviceRig.run { rig in
-            let key = "0f0e0d0c-0000-4000-8000-00000000000a"
-            var one = Talker(rig, "one"), two = Talker(rig, "two")
-            let first = try await one.slow(Self.uri, "0", [key: Self.contact(["name": "Ann"])])
-            let slow = try await two.slow(Self.uri, "0")
-            var response = try #require(slow.commands("sync-changes").first).response([Status(.ok)])
-            response.params["idmap"] = [key: "M1"]
-            _ = try await two.send([response], isFinal: true)
-            let deleted = try await one.fast(
-                Self.uri, "1", last: "0", anchor: first.anchor(Self.uri), .changes, [key: ["op": "delete"]])
-            // The answer that has the deletion is lost.
-            let lost = try await two.fast(Self.uri, "1", last: "0", anchor: slow.anchor(Self.uri))
-            #expect(lost.pushed(Self.uri)["M1"]?["op"] == "delete")
-            _ = try await one.fast(
-                Self.uri, "2", last: "1", anchor: deleted.anchor(Self.uri), .changes,
-                [key: ["op": "add", "entity": "contact", "set": ["name": "Bob"]]])
-            let told = try await two.fast(Self.uri, "1", last: "0", anchor: slow.anchor(Self.uri))
-            #expect(told.pushed(Self.uri)["M1"]?["set"] == ["name": "Bob"])
-            let edited = try await two.fast(
-                Self.uri, "2", last: "1", anchor: told.anchor(Self.uri), .changes,
-                ["M1": ["op": "modify", "set": ["company": "c"]]])
-            #expect(edited.codes(2) == [.ok])
-            var three = Talker(rig, "three")
-            let all: PropertyListDictionary = ["name": "Bob", "company": "c"]
-            #expect(try await three.slow(Self.uri, "0").pushed(Self.uri) == [key: Self.contact(all)])
-        }
-    }
-
     // MARK: Slow
 
     /// An id that is the key of a record is no other record's, however much both differ.

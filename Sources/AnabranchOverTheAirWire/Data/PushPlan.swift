@@ -50,14 +50,9 @@ extension ClassMingle {
             settled.contains(id) && !forcedIDs.contains(id) && !filter.isLimiting
         }
         func tell(_ id: RecordID, _ now: RecordFields?) throws {
-            if now == nil || !erased.isEmpty, let text = view.text(of: id) {
+            if now == nil, let text = view.text(of: id) {
                 let local = try ids.local(text, of: id.entity, data.records)
-                if now != nil {
-                    // It was made again before the device has heard that it was gone.
-                    erased.remove(ExactString(local))
-                } else if !local.hasBytes(of: text) {
-                    erased.insert(ExactString(local))
-                }
+                if !local.hasBytes(of: text) { erased.insert(ExactString(local)) }
             }
             let entity = dataclass.entities[id.entity], known = try known(id, data)
             if waiting.gone.contains(id) { return }
