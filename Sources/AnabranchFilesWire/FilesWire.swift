@@ -81,7 +81,7 @@ package final class FilesWire: RecordDoor {
         try await server().readHead(of: path, body)
     }
 
-    /// Writes with the milliseconds of the clock: an edit that a client has made before, and brings later, does not win.
+    /// Writes with the milliseconds of the clock: an edit that a client has made before, and brings later, loses.
     func write(
         _ path: VirtualPath, _ body: @escaping @Sendable (WriteTransaction, inout PendingRecords) throws -> Void
     ) async throws {

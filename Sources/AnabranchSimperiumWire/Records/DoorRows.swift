@@ -275,22 +275,6 @@ extension PendingRecords {
         return try Change(text: String(decoding: reader.rest, as: UTF8.self), place: place, counted: counted)
     }
 
-    /// - Returns: nil if the bucket has had no change.
-    func keptChanges(of bucket: Bucket) throws(HistoryError) -> KeptChanges? {
-        try value(at: RecordKind.last.place(Self.prefix(bucket).bytes)).map { bytes throws(HistoryError) in
-            var reader = RecordReader(bytes)
-            return KeptChanges(last: try reader.place(), erased: try reader.place(), count: try reader.number())
-        }
-    }
-
-    mutating func set(_ kept: KeptChanges, of bucket: Bucket) {
-        var writer = RecordWriter()
-        writer.append(kept.last)
-        writer.append(kept.erased)
-        writer.append(kept.count)
-        set(writer.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
-    }
-
     mutating func eraseChange(at place: ChangePlace, of bucket: Bucket) {
         set(nil, at: RecordKind.change.place(Self.prefix(bucket).bytes + place.bytes))
     }

@@ -22,6 +22,22 @@ extension PendingRecords {
         UInt32(clamping: change.utf8.count + step.count + overhead)
     }
 
+    /// - Returns: nil if the bucket has had no change.
+    func keptChanges(of bucket: Bucket) throws(HistoryError) -> KeptChanges? {
+        try value(at: RecordKind.last.place(Self.prefix(bucket).bytes)).map { bytes throws(HistoryError) in
+            var reader = RecordReader(bytes)
+            return KeptChanges(last: try reader.place(), erased: try reader.place(), count: try reader.number())
+        }
+    }
+
+    mutating func set(_ kept: KeptChanges, of bucket: Bucket) {
+        var writer = RecordWriter()
+        writer.append(kept.last)
+        writer.append(kept.erased)
+        writer.append(kept.count)
+        set(writer.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
+    }
+
     /// True if all changes of a bucket after a point are kept.
     func keepsChanges(of bucket: Bucket?, after place: ChangePlace) throws(HistoryError) -> Bool {
         guard let bucket, let kept = try keptChanges(of: bucket) else { return true }
