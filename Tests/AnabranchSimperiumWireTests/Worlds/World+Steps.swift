@@ -31,7 +31,7 @@ extension World {
         case 16...17: try await stepOfRealm(server)
         case 18: try await request(server)
         case 19: try await writeAtHead(server)
-        default: try stepOfTime()
+        default: try await stepOfTime(server)
         }
     }
 
@@ -151,7 +151,7 @@ extension World {
         try await settle(server)
     }
 
-    private func stepOfTime() throws {
+    private func stepOfTime(_ server: WorldServer) async throws {
         let seconds = random.pick([11, 11, 601, 86_400, Self.forgettingSeconds])
         // More than once, and Realm clients that were away expire.
         guard !ledger.isEternal, seconds < Self.forgettingSeconds || random.isOne(in: 4) else { return }
@@ -162,7 +162,7 @@ extension World {
         for client in clients { client.watch.passOverListing() }
         guard seconds == Self.forgettingSeconds else { return }
         ledger.count(.forgotten)
-        ledger.forgetPlaces()
+        ledger.forgetRequests(through: try await server.file?.read { $0.door.end } ?? .start)
         try stores.first?.maintain(at: clock.now) { true }
     }
 }

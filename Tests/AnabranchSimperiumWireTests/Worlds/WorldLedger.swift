@@ -36,6 +36,7 @@ final class WorldLedger {
 
     /// Everything that has happened, in its order.
     private(set) var events: [String] = []
+    private var forgottenThrough = ChangePlace.start
 
     func record(event: String) { events.append(event) }
 
@@ -49,6 +50,7 @@ final class WorldLedger {
     }
 
     func record(_ request: Request, acceptedAt place: ChangePlace) {
+        guard place > forgottenThrough else { return }
         if let known = accepted[request], known != place { fail("accepted twice: \(request)") }
         if isEternal, echoes.contains(request) { fail("an echo has deleted: \(request)") }
         accepted[request] = place
@@ -57,6 +59,6 @@ final class WorldLedger {
     /// The door misses entries.
     func beginHistory() { acceptedBefore.formUnion(accepted.keys) }
 
-    /// The history has begun anew.
-    func forgetPlaces() { accepted = [:] }
+    /// So much time has passed that requests are forgotten; the changes that they have made may be told for longer.
+    func forgetRequests(through end: ChangePlace) { (accepted, forgottenThrough) = ([:], end) }
 }
