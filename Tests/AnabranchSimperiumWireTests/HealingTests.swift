@@ -49,13 +49,19 @@ import Testing
 
     /// The server takes it for a deletion by the application, which has its object still.
     @Test(arguments: [11, 601] as [UInt64]) func ofALateEchoTheCopyIsPutRight(seconds: UInt64) async throws {
-        try await Self.withNode(healDelay: .zero) { rig, _, node, other in
+        try await Self.withNode(healDelay: .zero) { rig, login, node, other in
+            let file = try rig.wire.file(of: login.user, app: WireRig.app)
+            func owes() -> Bool { file.withClients { $0.owesDeletion("k", "node-1", "note", at: rig.clock.now) } }
             try await other.make("-", "k")
             #expect(try await node.change()["o"] == "-")
+            // The server records what it has sent before it reads what comes next.
+            #expect(try await node.isSilent())
+            #expect(owes())
             rig.clock.advance(by: seconds)
             // The application writes before node has read of the deletion.
             let created = try await node.make("M", "k", ["v": .adds("again")])
             #expect(try await other.change() == created)
+            while owes() { await Task.yield() }
             let deleted = try await node.make("-", "k")
             #expect(try await other.change() == deleted)
             let healing = try await node.change()
