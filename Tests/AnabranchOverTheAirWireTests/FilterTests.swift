@@ -1,6 +1,8 @@
+import AnabranchCore
 import AnabranchOverTheAir
 import AnabranchOverTheAirDevice
 import AnabranchPropertyList
+import AnabranchTestClient
 import Testing
 
 @testable import AnabranchOverTheAirWire
@@ -35,6 +37,86 @@ import Testing
             #expect(made.pushed(Self.uri) == ["L1": ["op": "delete", "entity": "contact"]])
             let opened = try await Self.sync(&device, [:], "2", last: "1", made.anchor(Self.uri))
             #expect(opened.pushed(Self.uri).map { $0.value["set"]?["name"] } == ["Ann"])
+        }
+    }
+
+    // MARK: Links
+
+    private static let group: PropertyList = ["entity": "group", "fields": ["name": "in"]]
+    private static let key = "0f0e0d0c-0000-4000-8000-00000000000a"
+
+    private static func contact(_ groups: [PropertyList]) -> PropertyList {
+        ["entity": "contact", "fields": ["name": "Ann", "groups": .array(groups)]]
+    }
+
+    /// Nobody has written to the record whose container has been erased.
+    @Test func whatIsInNoContainerAnyMoreIsHidden() async throws {
+        try await DeviceRig.run { rig in
+            var one = Talker(rig, "one"), two = Talker(rig, "two")
+            let first = try await one.slow(
+                Self.uri, "0", [Self.key: Self.group, "L1": Self.contact([.string(Self.key)])])
+            let slow = try await two.slow(Self.uri, "0")
+            let contact = try #require(slow.pushed(Self.uri).keys.first { $0 != Self.key })
+            let filter: PropertyList = ["constrain_containers": [.string(Self.key)]]
+            let shown = try await Self.sync(&two, filter, "1", last: "0", slow.anchor(Self.uri))
+            #expect(shown.pushed(Self.uri).isEmpty)
+            _ = try await one.fast(
+                Self.uri, "1", last: "0", anchor: first.anchor(Self.uri), .changes, [Self.key: ["op": "delete"]])
+            let hidden = try await two.fast(Self.uri, "2", last: "1", anchor: shown.anchor(Self.uri))
+            #expect(
+                hidden.pushed(Self.uri) == [
+                    Self.key: ["op": "delete", "entity": "group"], contact: ["op": "delete", "entity": "contact"],
+                ])
+        }
+    }
+
+    /// The device itself erases the container in the session that hides the rest.
+    @Test func whatADeviceLeavesInNoContainerIsHidden() async throws {
+        try await DeviceRig.run { rig in
+            var device = Talker(rig)
+            let first = try await device.slow(
+                Self.uri, "0", [Self.key: Self.group, "L1": Self.contact([.string(Self.key)])])
+            let filter: PropertyList = ["constrain_containers": [.string(Self.key)]]
+            let shown = try await Self.sync(&device, filter, "1", last: "0", first.anchor(Self.uri))
+            #expect(shown.pushed(Self.uri).isEmpty)
+            let hidden = try await device.fast(
+                Self.uri, "2", last: "1", anchor: shown.anchor(Self.uri), .changes, [Self.key: ["op": "delete"]])
+            #expect(hidden.pushed(Self.uri) == ["L1": ["op": "delete", "entity": "contact"]])
+        }
+    }
+
+    /// A Realm client's link to a record that was erased meanwhile leads to it again once it is made again.
+    @Test func linksToARecordThatIsMadeAgainAreTold() async throws {
+        try await DeviceRig.run { rig in
+            var one = Talker(rig, "one"), two = Talker(rig, "two")
+            let first = try await one.slow(Self.uri, "0", [Self.key: Self.group, "L1": Self.contact([])])
+            var anchors = [first.anchor(Self.uri), try await two.slow(Self.uri, "0").anchor(Self.uri)]
+            let realm = try await rig.realmClient()
+            try await realm.download()
+            try await realm.write { tx in
+                let contact = try #require(try tx.objects("Contact").first)
+                try contact.list("groups").append(try #require(try tx.objects("Group").first).link)
+            }
+            func sync(
+                _ device: inout Talker, _ number: Int, _ name: Int, _ items: PropertyListDictionary = [:]
+            ) async throws -> PropertyListDictionary {
+                let answer = try await device.fast(
+                    Self.uri, "\(name)", last: "\(name - 1)", anchor: anchors[number], .changes, items)
+                anchors[number] = answer.anchor(Self.uri)
+                return answer.pushed(Self.uri)
+            }
+            #expect(try await sync(&one, 0, 1, [Self.key: ["op": "delete"]]).isEmpty)
+            try await realm.upload()
+            #expect(try await sync(&two, 1, 1) == [Self.key: ["op": "delete", "entity": "group"]])
+            #expect(try await sync(&one, 0, 2).isEmpty)
+            let links: PropertyList = ["groups": [.string(Self.key)]]
+            let added: PropertyList = ["op": "add", "entity": "group", "set": ["name": "in"]]
+            let made = try await sync(&two, 1, 2, [Self.key: added])
+            #expect(made.map { $0.value["set"] } == [links])
+            let told = try await sync(&one, 0, 3)
+            #expect(told[Self.key]?["op"] == "add" && told["L1"]?["set"] == links && told.count == 2)
+            #expect(try await sync(&one, 0, 4).isEmpty)
+            #expect(try await sync(&two, 1, 3).isEmpty)
         }
     }
 

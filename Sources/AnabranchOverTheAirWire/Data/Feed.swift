@@ -30,8 +30,8 @@ struct Feed {
     ///   - wasShown: false for records that the filter of that time kept from the device.
     func known(
         _ id: RecordID, _ now: RecordFields?, to device: String, since version: UInt64,
-        _ wasShown: (RecordFields) -> Bool
-    ) -> RecordFields? {
+        _ wasShown: (RecordFields) throws -> Bool
+    ) rethrows -> RecordFields? {
         let rows = (rows[id] ?? []).filter { $0.version > version }
         // The states after each change, from the last to the first.
         var states: [RecordFields?] = [now]
@@ -45,7 +45,7 @@ struct Feed {
             states.append(state)
         }
         states.reverse()
-        var known = states[0].flatMap { wasShown($0) ? $0 : nil }
+        var known = try states[0].flatMap { try wasShown($0) ? $0 : nil }
         for (row, state) in zip(rows, states.dropFirst()) where row.device.map({ $0.hasBytes(of: device) }) ?? false {
             switch row.kind {
             case .creation, .erasure: known = state
@@ -53,5 +53,18 @@ struct Feed {
             }
         }
         return known
+    }
+
+    /// True if a record was there at a version.
+    /// - Parameters:
+    ///   - isThere: true if it is there at the head.
+    ///   - device: one that has the version and its own changes since; nil for the version alone.
+    func has(_ id: RecordID, isThere: Bool, at version: UInt64, with device: String? = nil) -> Bool {
+        let rows = (rows[id] ?? []).filter { $0.version > version && $0.kind != .change }
+        var has = rows.first.map { $0.kind == .erasure } ?? isThere
+        if let device {
+            for row in rows where row.device?.hasBytes(of: device) ?? false { has = row.kind == .creation }
+        }
+        return has
     }
 }

@@ -60,6 +60,8 @@ struct ClassMingle {
     var matches: [MatchedRecord]?
     /// The part of the device's changes that waits for its commit, by records.
     var waiting = WaitingChanges()
+    /// Records of which the device has made again one that was there before.
+    private var revived: Set<RecordID> = []
     /// False if nothing looks again at new records that are as they were sent: then their fields are not kept.
     private(set) var keepsSettled = true
 
@@ -98,19 +100,60 @@ struct ClassMingle {
     /// A record as the device knows it; nil if the device does not have it.
     mutating func known(_ id: RecordID, _ data: FileData) throws -> RecordFields? {
         if let known = knownRecords[id] { return known.fields }
-        guard let base, let feed else { return nil }
-        let entity = dataclass.entities[id.entity]
-        let end = base["position"]?.data, place = PushPlan.place(of: id, view)
-        var version = base.number("version"), shown = RecordFilter(base["filter"]?.dictionary ?? [:])
-        if let end, end.lexicographicallyPrecedes(place) {
+        guard let feed, let (version, shown) = lastTold(id) else { return nil }
+        let entity = dataclass.entities[id.entity], all = RecordView(keepingLinksOf: view)
+        let known = try feed.known(id, all.record(id), to: data.device, since: version) { record in
+            let record = try view.linking(record, of: id.entity) {
+                feed.has($0, isThere: try view.contains($0), at: version)
+            }
+            return shown.shows(record, of: entity)
+        }
+        // Of what is gone, a device drops the links by itself.
+        let fields = try known.map { record in
+            try view.linking(record, of: id.entity) {
+                try view.contains($0) && feed.has($0, isThere: true, at: version, with: data.device)
+            }
+        }
+        knownRecords[id] = KnownRecord(fields: fields)
+        return fields
+    }
+
+    /// The version as of which the device was told a record, and its filter then; nil if it was told nothing.
+    private func lastTold(_ id: RecordID) -> (version: UInt64, shown: RecordFilter)? {
+        guard let base else { return nil }
+        if let end = base["position"]?.data, end.lexicographicallyPrecedes(PushPlan.place(of: id, view)) {
             // The push was cut off before it.
             if base["whole"] != nil { return nil }
-            version = base.number("before")
-            shown = RecordFilter(base["filter before"]?.dictionary ?? [:])
+            return (base.number("before"), RecordFilter(base["filter before"]?.dictionary ?? [:]))
         }
-        let known = feed.known(id, try view.record(id), to: data.device, since: version) { shown.shows($0, of: entity) }
-        knownRecords[id] = KnownRecord(fields: known)
-        return known
+        return (base.number("version"), RecordFilter(base["filter"]?.dictionary ?? [:]))
+    }
+
+    /// Records to which nothing was written, but whose links have changed, or whose containers: the records to which
+    /// they lead have gone, or have come again.
+    /// - Parameter now: the records after the merge.
+    func relinked(_ now: RecordView, _ data: FileData) throws -> Set<RecordID> {
+        guard let base, let feed else { return [] }
+        let isByContainer =
+            filter.containers != nil || ["filter", "filter before"].contains { base[$0]?["containers"] != nil }
+        let targets = Set(dataclass.entities.flatMap { $0.relationships.values.map(\.entity) })
+        var moved = revived
+        for id in Set(knownRecords.keys).union(feed.ids) where targets.contains(dataclass.entities[id.entity].name) {
+            if try !now.contains(id) {
+                if isByContainer { moved.insert(id) }
+            } else if try view.contains(id) {
+                let version = lastTold(id)?.version
+                let had = version.map { feed.has(id, isThere: true, at: $0, with: data.device) } ?? false
+                if !had { moved.insert(id) }
+            }
+        }
+        var relinked: Set<RecordID> = []
+        if moved.isEmpty { return relinked }
+        // A deletion at the head takes the links along.
+        try view.forEach { id, object in
+            if view.leads(object, of: id.entity, to: moved) { relinked.insert(id) }
+        }
+        return relinked
     }
 
     // MARK: Merging
@@ -230,6 +273,7 @@ struct ClassMingle {
         _ id: RecordID, _ item: ReadItem, _ ids: LocalIDs, _ data: inout FileData
     ) throws {
         try writer.create(id)
+        if item.target == id { revived.insert(id) }
         knownRecords[id] = KnownRecord(fields: [:])
         try give(item.id, to: id, ids, &data)
         let entity = dataclass.entities[id.entity]

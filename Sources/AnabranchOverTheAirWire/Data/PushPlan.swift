@@ -74,6 +74,8 @@ extension ClassMingle {
                     others.remove(id)
                     if !isSettled(id) { try tell(id, try view.record(object, of: id.entity)) }
                 }
+            } else {
+                others.formUnion(try relinked(view, data))
             }
             try ids.readAhead(for: others.count, &data.records)
             for id in others where !isSettled(id) { try tell(id, try view.record(id)) }

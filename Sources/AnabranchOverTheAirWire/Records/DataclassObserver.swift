@@ -96,7 +96,8 @@ struct DataclassObserver: RecordObserver {
                 }
             }
             guard !ids.isEmpty else { continue }
-            let before = RecordView(dataclass, step.before), after = RecordView(dataclass, step.after)
+            let before = RecordView(dataclass, step.before, keepsLinks: true)
+            let after = RecordView(dataclass, step.after, keepsLinks: true)
             let device = ChangeAuthor(step.author)?.device
             changes[dataclass.uri] = try ids.compactMap { id in
                 try change(

@@ -37,6 +37,8 @@ final class RecordView {
     let dataclass: Dataclass
     private let graph: ObjectGraph
     private let entities: [EntityView]
+    /// True if fields have the links to records that are gone, too: those come again with their records.
+    private let keepsLinks: Bool
 
     private struct EntityView {
         /// Nil if there is no such class, or it has no keys.
@@ -71,8 +73,8 @@ final class RecordView {
         }
     }
 
-    init(_ dataclass: Dataclass, _ graph: ObjectGraph) {
-        (self.dataclass, self.graph) = (dataclass, graph)
+    init(_ dataclass: Dataclass, _ graph: ObjectGraph, keepsLinks: Bool = false) {
+        (self.dataclass, self.graph, self.keepsLinks) = (dataclass, graph, keepsLinks)
         entities = dataclass.entities.map {
             EntityView($0, of: dataclass, graph.schema(ofClass: Array($0.className.utf8)))
         }
@@ -80,7 +82,13 @@ final class RecordView {
 
     /// The records of another state that has the same classes.
     init(_ other: RecordView, _ graph: ObjectGraph) {
-        (dataclass, entities, self.graph) = (other.dataclass, other.entities, graph)
+        (dataclass, entities, keepsLinks) = (other.dataclass, other.entities, other.keepsLinks)
+        self.graph = graph
+    }
+
+    /// The records of another view, with all their links.
+    init(keepingLinksOf other: RecordView) {
+        (dataclass, graph, entities, keepsLinks) = (other.dataclass, other.graph, other.entities, true)
     }
 
     func schema(of entity: Int) -> ClassSchema? { entities[entity].schema }
@@ -124,20 +132,52 @@ final class RecordView {
         return RecordFields(fields) { $1 }
     }
 
+    func contains(_ id: RecordID) throws(ApplyError) -> Bool {
+        guard let reference = reference(id) else { return false }
+        return try graph.contains(reference)
+    }
+
+    private static func references(_ value: StateValue) -> [ObjectReference] {
+        switch value {
+        case .link(let reference): [reference]
+        case .list(let list): list.values.compactMap { if case .link(let reference) = $0 { reference } else { nil } }
+        default: []
+        }
+    }
+
     /// The ids of the records that a link or a list of links leads to.
     private func ids(_ value: StateValue, of entity: Int) throws(ApplyError) -> [PropertyList] {
-        var references: [ObjectReference] = []
-        switch value {
-        case .link(let reference): references = [reference]
-        case .list(let list):
-            references = list.values.compactMap { if case .link(let reference) = $0 { reference } else { nil } }
-        default: break
-        }
         var ids: [PropertyList] = []
-        for reference in references where try graph.contains(reference) {
+        for reference in Self.references(value) {
+            guard try keepsLinks ? true : graph.contains(reference) else { continue }
             if let id = text(of: RecordID(entity: entity, key: reference.key)) { ids.append(.string(id)) }
         }
         return ids
+    }
+
+    /// True if a record leads to one of others, which may be gone.
+    func leads(_ object: StateObject, of entity: Int, to others: Set<RecordID>) -> Bool {
+        entities[entity].parts.contains { part in
+            guard case .relationship(let target, _) = part.kind, let property = part.property else { return false }
+            return Self.references(object.value(of: property)).contains {
+                others.contains(RecordID(entity: target, key: $0.key))
+            }
+        }
+    }
+
+    /// A record without its links to those for which `isThere` is false.
+    func linking(
+        _ record: RecordFields, of entity: Int, to isThere: (RecordID) throws -> Bool
+    ) rethrows -> RecordFields {
+        var left = record
+        for part in entities[entity].parts {
+            guard case .relationship(let target, _) = part.kind, let links = record[part.name]?.array else { continue }
+            let kept = try links.filter { link in
+                try link.string.flatMap { candidates($0, of: target).first }.map(isThere) ?? false
+            }
+            if kept.count < links.count { left[part.name] = kept.isEmpty ? nil : .array(kept) }
+        }
+        return left
     }
 
     /// Calls `body` with each record, entity by entity in their order.
