@@ -126,6 +126,31 @@ import Testing
         }
     }
 
+    /// The keys of all entities have one form, so the entity of a record that has been erased since it was sent is what
+    /// the device says.
+    @Test(arguments: [Anchors.Mode.fast, .slow])
+    func aLateIDOfAnErasedRecordIsOfTheEntityThatTheDeviceSays(_ mode: Anchors.Mode) async throws {
+        try await DeviceRig.run { rig in
+            var one = Talker(rig, "one"), two = Talker(rig, "two")
+            let group: PropertyList = ["entity": "group", "fields": ["name": "in"]]
+            let first = try await one.slow(Self.uri, "0", ["G1": group])
+            let slow = try await two.slow(Self.uri, "0"), id = try #require(slow.pushed(Self.uri).keys.first)
+            _ = try await one.fast(
+                Self.uri, "1", last: "0", anchor: first.anchor(Self.uri), .changes, ["G1": ["op": "delete"]])
+            two.begin()
+            let anchor = mode == .fast ? slow.anchor(Self.uri) : nil
+            let item: PropertyList =
+                mode == .fast ? ["op": "modify", "entity": "group", "set": ["name": "out"]] : group
+            let answer = try await two.send(
+                .start(uri: Self.uri, .with(mode, next: "1", last: "0", anchor: anchor)),
+                .changes(uri: Self.uri, Changes(idMap: [id: "N1"])),
+                .changes(uri: Self.uri, Changes(mode == .fast ? .changes : .records, ["N1": item])))
+            #expect(answer.codes(2) == [.ok] && answer.codes(3) == [.ok])
+            #expect(answer.pushed(Self.uri).map { [$0.key, $0.value["entity"]?.string] } == [["N1", "group"]])
+            #expect(try await Self.count(.localID, rig) == 2)
+        }
+    }
+
     // MARK: Slow
 
     /// An id that is the key of a record is no other record's, however much both differ.

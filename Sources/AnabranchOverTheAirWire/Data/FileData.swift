@@ -202,12 +202,14 @@ struct FileData: SessionData {
         var taken: [String] = []
         for (text, value) in idMap {
             guard let local = value.string, try ids.view.mayBeLocal(local) else { continue }
-            var id = pushed[ExactString(text)]
-            if push == nil {
-                let candidates = ids.view.candidates(text)
-                id = try candidates.first { try ids.view.object($0) != nil } ?? candidates.first
-            }
-            if let id, try ids.set(local, id, &records) { taken.append(local) }
+            let candidates = push == nil ? ids.view.candidates(text) : []
+            let isTaken =
+                if let id = try pushed[ExactString(text)] ?? candidates.first(where: ids.view.contains) {
+                    try ids.set(local, id, &records)
+                } else {
+                    try ids.set(local, toGone: candidates, &records)
+                }
+            if isTaken { taken.append(local) }
         }
         // They may have been those of records that are gone.
         var row = try sync(uri)

@@ -33,9 +33,15 @@ struct LocalIDs {
     }
 
     /// The record of a device's id; it may have been erased.
-    func record(_ local: String, _ records: PendingRecords) throws(HistoryError) -> RecordID? {
+    /// - Parameter entity: its entity as the device says, which counts where the server does not know it.
+    func record(
+        _ local: String, of entity: Int? = nil, _ records: PendingRecords
+    ) throws(HistoryError) -> RecordID? {
         guard let bytes = try records.value(at: localPlace(local)) else { return nil }
         let texts = try RowKey.texts(2, of: bytes[...]).texts
+        if let entity, let known = try given(serverPlace(texts[1], of: entity), records), known.hasBytes(of: local) {
+            return view.candidates(texts[1], of: entity).first
+        }
         return view.dataclass.index(ofEntity: texts[0]).flatMap { view.candidates(texts[1], of: $0).first }
     }
 
@@ -68,21 +74,27 @@ struct LocalIDs {
         return true
     }
 
-    func erase(_ local: String, _ records: inout PendingRecords) throws {
-        if let id = try record(local, records), let text = view.text(of: id) {
-            records.set(nil, at: serverPlace(text, of: id.entity))
+    /// Gives an id to a record that is gone. Its entity is not known: of all whose keys have the same form, it is that
+    /// of which the device speaks.
+    func set(_ local: String, toGone ids: [RecordID], _ records: inout PendingRecords) throws -> Bool {
+        guard let first = ids.first, try set(local, first, &records), let text = view.text(of: first) else {
+            return false
         }
-        records.set(nil, at: localPlace(local))
+        for id in ids.dropFirst() {
+            let place = serverPlace(text, of: id.entity)
+            if try given(place, records) == nil { records.set(Array(local.utf8), at: place) }
+        }
+        return true
     }
 
-    /// All ids of the device that lead to records.
-    func all(_ records: PendingRecords) throws -> [(local: String, id: RecordID)] {
-        var all: [(String, RecordID)] = []
-        try records.forEachRow(.localID, prefix) { record in
-            let local = String(decoding: record.place.key.dropFirst(prefix.count + 4), as: UTF8.self)
-            if let id = try self.record(local, records) { all.append((local, id)) }
+    func erase(_ local: String, _ records: inout PendingRecords) throws {
+        if let id = try record(local, records), let text = view.text(of: id) {
+            for id in view.candidates(text) {
+                let place = serverPlace(text, of: id.entity)
+                if try given(place, records)?.hasBytes(of: local) ?? false { records.set(nil, at: place) }
+            }
         }
-        return all
+        records.set(nil, at: localPlace(local))
     }
 
     func eraseAll(_ records: inout PendingRecords) throws {

@@ -8,7 +8,7 @@ extension ClassMingle {
     mutating func mergeRecords(_ items: inout [ReadItem], _ reader: ItemReader, _ data: inout FileData) throws {
         let edits = items.filter { !$0.isNewOrWhole }
         if !edits.isEmpty { items.removeAll { !$0.isNewOrWhole } }
-        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], gone: Set<ExactString> = []
+        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], gone: [ExactString: RecordID] = [:]
         var byIdentity: Set<ExactString> = []
         let names = try AcceptedNames(sync).names, last = pull.anchors.lastDeviceAnchor
         let isTrusted = last != nil && (last.hasBytes(of: names.last) || isRepeat)
@@ -17,7 +17,7 @@ extension ClassMingle {
             // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
             guard let target = item.target, try view.record(target) == nil else { continue }
             guard !edited.contains(ExactString(item.id)) else { continue }
-            gone.insert(ExactString(item.id))
+            gone[ExactString(item.id)] = target
             knownRecords[target] = KnownRecord(fields: [:])
             force(target)
         }
@@ -27,7 +27,7 @@ extension ClassMingle {
             let candidates = local.map { [$0] } ?? view.candidates(id.text)
             refused[id] = try candidates.first { try view.object($0) != nil }
         }
-        if !gone.isEmpty { items.removeAll { gone.contains(ExactString($0.id)) } }
+        if !gone.isEmpty { items.removeAll { gone[ExactString($0.id)] != nil } }
         if isRepeat {
             for item in items { if let target = item.target { pairs[ExactString(item.id)] = target } }
         } else if !items.isEmpty {
@@ -65,11 +65,9 @@ extension ClassMingle {
             }
         }
         if !isRepeat {
-            let old = gone.isEmpty ? [] : try ids.all(data.records)
-            let goneIDs = old.filter { gone.contains(ExactString($0.local)) }
             try ids.eraseAll(&data.records)
             erased = []
-            for (local, id) in goneIDs { _ = try ids.set(local, id, &data.records) }
+            for (local, id) in gone { _ = try ids.set(local.text, id, &data.records) }
             // The device gets the record of a refused item as it is.
             for local in reader.failures.keys {
                 if let id = pairs[local] ?? refused[local] { try give(local.text, to: id, ids, &data) }

@@ -95,7 +95,7 @@ final class ItemReader {
         }
         var entity = name.flatMap(dataclass.index(ofEntity:))
         if let name, entity == nil { throw bad(id, "no entity \(String(excerptOf: name.utf8))") }
-        let local = try known ?? ids.record(id, data.records)
+        let local = try known ?? ids.record(id, of: entity, data.records)
         var target = local
         if target == nil {
             let candidates = ids.view.candidates(id, of: entity)
@@ -202,7 +202,7 @@ final class ItemReader {
         guard case .relationship(let target, _)? = ids.view.part(name, of: item.entity)?.kind else { return [] }
         return try links.compactMap { link in
             let id =
-                try found[ExactString(link)] ?? ids.record(link, data.records)
+                try found[ExactString(link)] ?? ids.record(link, of: target, data.records)
                 ?? ids.view.candidates(link, of: target).first
             guard let id, id.entity == target else {
                 throw bad(item.id, "\(name): no \(dataclass.entities[target].name) \(String(excerptOf: link.utf8))")
