@@ -1,8 +1,9 @@
 import AnabranchCore
 import AnabranchHistory
-import AnabranchServer
+import NIOHTTP1
 import Testing
 
+@testable import AnabranchServer
 @testable import AnabranchSimperiumWire
 
 /// Listings, entities and catching up (`Spec/Simperium.md`, section 8).
@@ -215,6 +216,39 @@ import Testing
                 }
             }
             #expect(authors.compactMap(\.self) == ["simperium/\(user)/one"] && authors.last == .some(nil))
+        }
+    }
+
+    /// One write may change more than is kept of it: whoever follows the bucket has to read it anew.
+    @Test func nobodyIsToldAPartOfAWrite() async throws {
+        try await WireRig.run {
+            $0.door.changeBytesMax = 4_096
+        } _: { rig in
+            let login = try await rig.logIn(), token = login.token
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: login.user))
+            func write(_ name: String) async throws {
+                _ = try await rig.server.write(to: path) { tx in
+                    for number in 0..<30 {
+                        let key = PrimaryKey(stringLiteral: "\(name)\(number)")
+                        try tx.create("note", key: key).dictionary("body").set("x", for: "t")
+                    }
+                }
+            }
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            try await one.make("M", "k", ["v": .adds("x")])
+            try await write("a")
+            await #expect(throws: TextClient.Closed(code: 1013)) { try await one.hear() }
+            let followers = try rig.server.runningFiles().environment.followers
+            while followers.isFollowed(path) { await Task.yield() }
+            let endpoints = SimperiumEndpoints(rig.services, rig.wire)
+            async let news = endpoints.respond(
+                to: EndpointRequest(
+                    method: .GET, path: "/1/my-app/note/changes", headers: ["X-Simperium-Token": token],
+                    body: .whole([])))
+            while !followers.isFollowed(path) { await Task.yield() }
+            try await write("b")
+            #expect(await news.status == .notFound)
         }
     }
 

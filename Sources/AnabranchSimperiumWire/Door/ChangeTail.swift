@@ -77,11 +77,13 @@ extension ChangeTail.Step {
 
 extension BucketReader {
     /// The changes of some buckets after a point.
-    /// - Returns: nil if it is more than one message may have of a bucket.
+    /// - Returns: nil if it is more than one message may have of a bucket, or not all of it is kept.
     func step(after place: ChangePlace, of buckets: some Sequence<String>) throws -> ChangeTail.Step? {
         var batches: [String: ChangeBatch?] = [:]
         for name in buckets {
-            let changes = try records.bucket(named: name).map { bucket in
+            let bucket = try records.bucket(named: name)
+            guard try keepsChanges(of: bucket, after: place) else { return nil }
+            let changes = try bucket.map { bucket in
                 try records.changes(
                     of: bucket, after: place, through: door.end, countMax: Self.messageChangesMax + 1)
             }

@@ -220,11 +220,12 @@ struct HTTPBucket: Sendable {
         while true {
             let after = place
             let (texts, told) = try await file.read { reader -> ([String], ToldChanges) in
-                guard reader.door.salt == salt else {
+                let bucket = try reader.records.bucket(named: name)
+                guard reader.door.salt == salt, try reader.keepsChanges(of: bucket, after: after) else {
                     throw DataRefusal(.notFound, "the change version is not known")
                 }
                 let end = max(reader.door.end, after)
-                guard let bucket = try reader.records.bucket(named: name) else {
+                guard let bucket else {
                     return ([], ToldChanges(through: end, isComplete: true))
                 }
                 let told = try reader.changes(of: bucket, after: after, in: after..<end, foldedFor: nil)
