@@ -184,6 +184,22 @@ import Testing
         }
     }
 
+    /// A bucket that is emptied has nothing of what its client has sent before, although that is decided on later.
+    @Test func whatWasSentBeforeABucketIsEmptiedGoes() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            try await rig.whileBusy(with: login.user) {
+                for number in 0..<90 { try await one.send("M", "k\(number)", ["v": .adds("x")]) }
+                try await one.send("EMPTY", "note")
+                try await one.send("M", "last", ["v": .adds("x")])
+            }
+            var last: JSONValue?
+            while last?["id"] != "last" { last = try await one.hear("c").array?.last }
+            #expect(try await one.list()["index"]?.array?.map { $0["id"] } == ["last"])
+        }
+    }
+
     /// What changes nothing does so when it comes again, also if it came before there was a bucket.
     @Test(arguments: [("-", "k"), ("EMPTY", "note")])
     func theFirstRequestOfABucketIsRemembered(_ operation: String, _ key: String) async throws {

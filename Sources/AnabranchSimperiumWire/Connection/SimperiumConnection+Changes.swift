@@ -76,11 +76,13 @@ extension SimperiumConnection {
         }
     }
 
-    /// Deletes all entities of the bucket, one by one; once, however often the client asks for it.
+    /// Deletes all entities of the bucket, one by one, also those that the client has made just before; once, however
+    /// often the client asks for it.
     private func emptyBucket(_ json: JSONValue, on channel: Channel) async throws {
         guard let ident = json["ccid"]?.string, ChangeRequest.isIdent(ident) else {
             return try await tellError(400, json, on: channel)
         }
+        await inbox.wait(while: 1)
         let name = channel.bucketName
         let keys = try await channel.file.read { reader in
             guard let bucket = try reader.records.bucket(named: name),

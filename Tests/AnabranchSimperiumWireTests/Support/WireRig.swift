@@ -124,6 +124,24 @@ struct WireRig: Sendable {
         }
     }
 
+    /// Does something while the file of a user cannot be read or written; what asks for it waits.
+    func whileBusy(with user: String, _ body: () async throws -> Void) async throws {
+        let path = VirtualPath(app: Self.app, partition: SimperiumWire.partition(of: user)), server = server
+        let (beginnings, begin) = AsyncStream.makeStream(of: Void.self), end = DispatchSemaphore(value: 0)
+        let write = HeadWrite(at: 0) { _, _ in
+            begin.yield()
+            end.wait()
+            return []
+        }
+        async let written = server.write([write], atHeadOf: path)
+        for await _ in beginnings { break }
+        let result: Result<Void, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        end.signal()
+        _ = try await written
+        try result.get()
+    }
+
     // MARK: Users
 
     /// Makes a user, or lets one in again.
