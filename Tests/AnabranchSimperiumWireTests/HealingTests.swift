@@ -47,6 +47,30 @@ import Testing
         }
     }
 
+    /// The echo counts although its connection has ended before it was decided on: what follows is meant.
+    @Test func theEchoOfAConnectionThatHasGoneCounts() async throws {
+        try await Self.withNode { rig, login, node, other in
+            try await other.make("-", "k")
+            _ = try await node.change()
+            let created = try await other.make("M", "k", ["v": .adds("again")])
+            _ = try await node.change()
+            var echo = ""
+            try await rig.whileBusy(with: login.user) {
+                echo = try await node.send("-", "k")
+                #expect(try await node.isSilent())
+                await node.socket.cut()
+                while rig.wire.connectionCount > 1 { await Task.yield() }
+            }
+            let again = try await Conversation(rig, login)
+            try await again.say("0:cv:\(created["cv"]?.string ?? "")")
+            #expect(try await again.hear() == "0:c:[]")
+            try await again.say(Conversation.change("-", "k", echo, [:]))
+            #expect(try await again.change()["error"] == 412)
+            try await again.say(Conversation.change("-", "k", "meant", [:]))
+            #expect(try await again.change()["o"] == "-")
+        }
+    }
+
     /// The server takes it for a deletion by the application, which has its object still.
     @Test(arguments: [11, 601] as [UInt64]) func ofALateEchoTheCopyIsPutRight(seconds: UInt64) async throws {
         try await Self.withNode(healDelay: .zero) { rig, login, node, other in

@@ -119,13 +119,25 @@ struct ClientMemory {
         clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)]?.isOwed(at: now) ?? false
     }
 
+    /// Records the outcome of a change of the client.
+    /// - Returns: true if a deletion may have been its answer to another client's after all.
+    mutating func record(
+        _ outcome: ChangeOutcome, of request: Inbox.Decided, by client: String, _ bucket: String, at now: UInt64
+    ) -> Bool {
+        if outcome.paysDeletion { forgetDeletion(request.key, client, bucket) }
+        guard outcome.code == nil else { return false }
+        if request.isDeletion { return recordDeletion(request.key, client, bucket, at: now) }
+        recordChange(request.key, client, bucket, at: now)
+        return false
+    }
+
     /// The client has answered.
-    mutating func forgetDeletion(_ key: String, _ client: String, _ bucket: String) {
+    private mutating func forgetDeletion(_ key: String, _ client: String, _ bucket: String) {
         clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)] = nil
     }
 
     /// Records that the client has changed an entity: if it was told of the deletion long before, it has not answered.
-    mutating func recordChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
+    private mutating func recordChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
         let name = Self.name(client, bucket)
         if let owed = clients[name]?.owedDeletions[ExactString(key)], owed.toldAt + 10 < now {
             clients[name]?.owedDeletions[ExactString(key)]?.isPastDue = true
@@ -134,7 +146,7 @@ struct ClientMemory {
 
     /// Records that the client has deleted an entity.
     /// - Returns: true if that may have been its answer to another client's deletion after all.
-    mutating func recordDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) -> Bool {
+    private mutating func recordDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) -> Bool {
         let name = Self.name(client, bucket)
         guard let owed = clients[name]?.owedDeletions[ExactString(key)], !owed.isOwed(at: now) else { return false }
         forgetDeletion(key, client, bucket)

@@ -9,6 +9,8 @@ final class Inbox: Sendable {
         let serial: Int
         let request: Decided
         let result: Result<(outcome: ChangeOutcome, version: ServerVersion), any Error>
+        /// True of a deletion that may have been the answer to another client's after all.
+        var mayBeLateAnswer = false
     }
 
     /// A request that was decided on, without what it says.

@@ -69,9 +69,17 @@ extension SimperiumConnection {
         }
         inbox.begin()
         let inbox = inbox, (name, serial) = (channel.name, channel.serial)
-        let decided = Inbox.Decided(request)
-        channel.file.submit(request, to: channel.bucketName, channel.settings) { [permit] result in
-            inbox.add(Inbox.Item(channel: name, serial: serial, request: decided, result: result))
+        let decided = Inbox.Decided(request), isNode = channel.library == .node
+        let file = channel.file, (client, bucket) = (channel.client, channel.bucketName)
+        file.submit(request, to: bucket, channel.settings) { [permit] result in
+            var item = Inbox.Item(channel: name, serial: serial, request: decided, result: result)
+            // Also if the connection has gone by now: on the next one, the client goes on from there.
+            if isNode, case .success(let (outcome, _)) = result {
+                item.mayBeLateAnswer = file.withClients {
+                    $0.record(outcome, of: decided, by: client, bucket, at: file.now)
+                }
+            }
+            inbox.add(item)
             withExtendedLifetime(permit) {}
         }
     }
@@ -115,19 +123,8 @@ extension SimperiumConnection {
         let request = item.request, key = ExactString(request.key)
         if channel.library == .node {
             if outcome.leavesCopyBehind { channel.leaveBehind(key) }
-            let file = channel.file, now = file.now
-            let mayBeLateAnswer = file.withClients { clients in
-                if outcome.paysDeletion {
-                    clients.forgetDeletion(request.key, channel.client, channel.bucketName)
-                } else if outcome.code == nil, request.isDeletion {
-                    return clients.recordDeletion(request.key, channel.client, channel.bucketName, at: now)
-                } else if outcome.code == nil {
-                    clients.recordChange(request.key, channel.client, channel.bucketName, at: now)
-                }
-                return false
-            }
             // Its application may have what it has made since.
-            if mayBeLateAnswer { channel.leaveBehind(key) }
+            if item.mayBeLateAnswer { channel.leaveBehind(key) }
         }
         if let code = outcome.code {
             try await tell(
