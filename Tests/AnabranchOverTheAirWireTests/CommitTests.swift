@@ -346,6 +346,25 @@ import Testing
         }
     }
 
+    /// Links that others have added meanwhile are told, although the push before the commit has told the record.
+    @Test func linksThatTheCommitMergesAreTold() async throws {
+        try await Self.run { rig in
+            let names = ["L1": "a", "L2": "b", "L3": "c"]
+            var one = try await Phone(
+                rig, "one", PropertyListDictionary(names.map { ($0, Self.card(["name": .string($1)])) }) { $1 })
+            var two = try await Phone(rig, "two")
+            let ids = try ["a", "b"].map { try #require(two.ids[$0]) }
+            one.store(try await one.send(["L1": Self.modify(["next": ["L3"]])]))
+            _ = try await two.sync([ids[0]: Self.modify(["next": [.string(ids[1])]])])
+            // What is refused makes the push tell the record.
+            let sent = try await one.send(["L1": Self.modify(["none": "x"])])
+            #expect(sent.codes(2) == [.multiStatus, .badValue] && sent.pushed(Self.uri)["L1"]?["set"]?["name"] == "a")
+            #expect(try await one.commit().codes(3) == [.ok])
+            one.store(sent)
+            #expect(try await one.sync()["L1"]?["set"]?["next"] == ["L3", "L2"])
+        }
+    }
+
     @Test func itemsThatTheCommitRefuses() async throws {
         let right = Mutex(Permission.write)
         try await Self.run(CallbackAuthorizer { _, _ in right.withLock { $0 } }) { rig in

@@ -174,14 +174,15 @@ extension FileData {
     mutating func mergeWaiting(_ uri: String) throws -> [ExactString: Status] {
         guard try sync(uri)["waiting"] != nil else { return [:] }
         var mingle = try ClassMingle(self, Pull(uri: uri, anchors: Anchors()), isCommit: true)
-        let (forced, conflicts) = (mingle.forced, mingle.conflicts)
+        let conflicts = mingle.conflicts
+        // The push is over: the next one tells what comes of the merge, also of records that this one has told.
+        mingle.forced = []
         try readIDsAhead(for: 0, of: mingle.dataclass, mingle.sync)
         let reader = ItemReader(self, mingle.dataclass, nil)
         var items = try reader.waitingItems(uri, records, device: device)
         try mingle.mergeChanges(&items, reader, &self)
         var row = try sync(uri)
-        // The push is over: the next one tells it.
-        let later = mingle.forced.subtracting(forced).union(row.texts("later forced").map { ExactString($0) })
+        let later = mingle.forced.union(row.texts("later forced").map { ExactString($0) })
         var lost = row["later conflicts"]?.dictionary ?? [:]
         for (record, fields) in mingle.conflicts where conflicts[record] != fields {
             lost[record.text] = .dictionary(fields)
