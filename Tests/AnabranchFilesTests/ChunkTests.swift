@@ -6,6 +6,7 @@ import AnabranchHistory
 import AnabranchSQLite
 import AnabranchServer
 import Foundation
+import NIOCore
 import Synchronization
 import Testing
 
@@ -45,6 +46,26 @@ import Testing
             #expect(try await rig.send("GET", "chunks/\(hash)").body == bytes)
             #expect(try await rig.status("PUT", "chunks/\(hash)", body: bytes + [1]) == 413)
         }
+    }
+
+    @Test func theFirstChunksOfASpaceMayComeTogether() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("chunks-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let store = FolderChunkStore(folder: folder.path)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<40 {
+                let path = VirtualPath(app: "app", partition: .string("\(number / 4)")), bytes = Array("\(number)".utf8)
+                group.addTask {
+                    let parts = AsyncStream<ByteBuffer> {
+                        $0.yield(ByteBuffer(bytes: bytes))
+                        $0.finish()
+                    }
+                    try await store.put(ChunkHash(of: bytes), of: path, byteCount: bytes.count, EndpointStream(parts))
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try await store.paths().count == 10)
     }
 
     /// Nothing is kept of what is refused.

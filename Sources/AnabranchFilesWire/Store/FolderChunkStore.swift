@@ -67,9 +67,11 @@ package struct FolderChunkStore: ChunkStore {
         _ chunk: ChunkHash, of path: VirtualPath, byteCount: Int, _ parts: EndpointStream
     ) async throws {
         let space = folder(of: path), target = file(chunk, of: path)
+        // One after the other: the first chunks of a file come together.
+        let isNew = try await threads.runIfActive { Self.size(Self.pathFile(in: space)) == nil }
+        if isNew { try await Self.flushing.runIfActive { try Self.make(space, of: path) } }
         let draft = try await threads.runIfActive {
-            try Self.make(space, of: path)
-            return try Draft(at: "\(space)/\(chunk).\(UInt64.random(in: .min ... .max)).new")
+            try Draft(at: "\(space)/\(chunk).\(UInt64.random(in: .min ... .max)).new")
         }
         var waiting = ByteBuffer(), digest = ChunkDigest(), count = 0
         func flush() async throws {
@@ -89,12 +91,15 @@ package struct FolderChunkStore: ChunkStore {
         try await Self.flushing.runIfActive { try draft.keep(as: target) }
     }
 
+    private static func pathFile(in space: String) -> String { space + "/path" }
+
     /// Makes the folder of a synced file, unless there is one.
     private static func make(_ space: String, of path: VirtualPath) throws {
         do {
             for made in try Draft.makeFolder(space) { try Draft.flush(folderOf: made) }
+            let file = pathFile(in: space)
             // The text of the path is printable, so it says to a reader what the folder is of.
-            if size(space + "/path") == nil { try PrivateFile.write(path.description, to: space + "/path") }
+            if size(file) == nil { try PrivateFile.write(path.description, to: file) }
         } catch let error as CocoaError where error.code == .fileWriteOutOfSpace {
             throw ChunkError.diskFull
         }
@@ -112,7 +117,7 @@ package struct FolderChunkStore: ChunkStore {
         return try await threads.runIfActive {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
             return names.sorted().compactMap { name in
-                (try? String(contentsOfFile: "\(folder)/\(name)/path", encoding: .utf8))
+                (try? String(contentsOfFile: Self.pathFile(in: "\(folder)/\(name)"), encoding: .utf8))
                     .flatMap { VirtualPath(description: $0) }
             }
         }
