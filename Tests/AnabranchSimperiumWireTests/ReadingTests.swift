@@ -252,6 +252,27 @@ import Testing
         }
     }
 
+    /// No change makes room for thousands that come after it.
+    @Test func changesAreForgottenLittleByLittle() async throws {
+        try await WireRig.run {
+            $0.door.changeBytesMax = 1 << 18
+        } _: { rig in
+            let login = try await rig.logIn(), one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            let file = try rig.wire.file(of: login.user, app: WireRig.app)
+            var before = 0, most = 0
+            for number in 0..<800 {
+                try await one.make("M", "k\(number)", ["v": .adds("x")])
+                let kept = try await file.read { reader in
+                    try reader.records.bucket(named: "note").flatMap { try reader.records.keptChanges(of: $0) }
+                }
+                let count = Int(kept?.count ?? 0)
+                (before, most) = (count, max(most, before + 1 - count))
+            }
+            #expect((1...4).contains(most), "\(most)")
+        }
+    }
+
     @Test func oldChangesAreForgotten() async throws {
         try await WireRig.run {
             $0.door.changesMin = 1

@@ -88,7 +88,8 @@ struct ChangeRecorder {
             door.changeBytes -= min(door.changeBytes, erased)
         }
         let bytesMax = UInt64(clamping: settings.changeBytesMax)
-        if door.changeBytes > bytesMax { try records.trim(&door.changeBytes, to: bytesMax / 16 * 15) }
+        // Little at a time: each look for the oldest change passes over those that the commit has erased before.
+        if door.changeBytes > bytesMax { try records.trim(&door.changeBytes, to: bytesMax - bytesMax / 1_024) }
         records.set(door)
     }
 
