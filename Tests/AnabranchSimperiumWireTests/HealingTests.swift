@@ -144,6 +144,82 @@ import Testing
         }
     }
 
+    @Test func theNextEditMayHaveCrossedWithWhatPutsTheCopyRight() async throws {
+        try await Self.withNode(healDelay: .zero) { rig, _, node, other in
+            try await other.make("M", "k", ["v": .edits("=1\t+B\t=1"), "sv": 1])
+            _ = try await node.change()
+            try await node.make("M", "k", ["v": .edits("=2\t+D"), "sv": 1])
+            #expect(try await node.change()["sv"] == 3)
+            // Node has taken back its own edit if it was under way.
+            try await node.make("M", "k", ["v": .edits("=4\t+E"), "sv": 3])
+            let healing = try await node.change()
+            #expect(healing["v"] == [:] && healing["sv"] == 4)
+            rig.clock.advance(by: 11)
+            try await node.make("M", "k", ["v": .edits("=5\t+F"), "sv": 4])
+            #expect(try await node.isSilent())
+        }
+    }
+
+    @Test func aCopyThatWasLeftBehindIsPutRightOnTheNextConnection() async throws {
+        try await Self.withNode(healDelay: .zero) { rig, login, node, other in
+            await node.socket.cut()
+            try await other.make("M", "k", ["v": .edits("=1\t+B\t=1"), "sv": 1])
+            // It is cut off before it listens.
+            let offline = try await Conversation(rig, login)
+            try await offline.send("M", "k", ["v": .edits("=2\t+D"), "sv": 1])
+            _ = try await other.change()
+            let file = try rig.wire.file(of: login.user, app: WireRig.app)
+            while file.withClients({ $0.leftBehind("node-1", "note").isEmpty }) { await Task.yield() }
+            await offline.socket.cut()
+            let again = try await Conversation(rig, login)
+            try await again.list()
+            let healing = try await again.change()
+            #expect(healing["v"] == [:] && healing["sv"] == 3)
+            #expect(try await again.isSilent())
+        }
+    }
+
+    /// The server that has told the client before has ended, or is another one over the same store.
+    @Test func ofAClientThatTheServerDoesNotKnowItExpectsEverything() async throws {
+        let disk = try WireRig.Disk(isShared: true)
+        try await WireRig.run(on: disk) { one in
+            let node = try await Conversation(one, try await one.logIn())
+            try await node.list()
+            let made = try await node.make("M", "k", ["v": .adds("AC")])
+            let edit: [String: JSONValue] = ["v": .edits("=2\t+D"), "sv": 1]
+            let edited = try await node.make("M", "k", edit)
+            await node.socket.cut()
+            try await WireRig.run(on: disk) {
+                $0.healDelay = .zero
+            } _: { other in
+                let login = try await other.logIn(isNew: false)
+                // It has both, and names the first.
+                let again = try await Conversation(other, login)
+                try await again.say("0:cv:\(made["cv"]?.string ?? "")")
+                #expect(try await again.change() == edited)
+                #expect(try await again.change()["v"] == [:])
+                try await again.say("0:e:k.1")
+                #expect(try await again.hear() == "0:e:k.1\n?")
+                // It has not read the answer.
+                try await again.say(Conversation.change("M", "k", edited["ccids"]?.array?.first?.string ?? "", edit))
+                #expect(try await again.change()["error"] == 409)
+                #expect(try await again.change()["v"] == [:])
+                // What is told after that is new to it.
+                let writer = try await Conversation(other, login, client: "writer", library: "other")
+                try await writer.list()
+                await again.socket.cut()
+                let file = try other.wire.file(of: login.user, app: WireRig.app)
+                while file.channelCount > 1 { await Task.yield() }
+                try await writer.make("M", "k", ["v": .edits("=3\t+E"), "sv": 2])
+                let later = try await Conversation(other, login)
+                try await later.say("0:cv:\(edited["cv"]?.string ?? "")")
+                #expect(try await later.change()["sv"] == 2)
+                try await later.say("0:e:k.2")
+                #expect(try await later.hear() == "0:e:k.2\n{\"data\":{\"t\":\"ACD\"}}")
+            }
+        }
+    }
+
     @Test func aBucketThatIsNotHealedTellsNothingMore() async throws {
         try await Self.withNode(healDelay: .zero, heals: false) { _, _, node, other in
             try await other.make("M", "k", ["v": .edits("=1\t+B\t=1"), "sv": 1])
@@ -154,12 +230,13 @@ import Testing
     }
 
     @Test func afterAnUnknownVersionFirstChangesAreLookedAfter() async throws {
-        try await Self.withNode(healDelay: .zero) { _, _, node, _ in
+        try await Self.withNode(healDelay: .zero) { rig, _, node, _ in
             try await node.say("0:cv:x")
             #expect(try await node.hear() == "0:cv:?")
             try await node.list()
             try await node.make("M", "k", ["v": .edits("=2\t+D"), "sv": 1])
             #expect(try await node.change()["v"] == [:])
+            rig.clock.advance(by: 11)
             try await node.make("M", "k", ["v": .edits("=3\t+E"), "sv": 2])
             #expect(try await node.isSilent())
         }

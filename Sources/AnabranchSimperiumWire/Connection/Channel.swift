@@ -44,6 +44,8 @@ final class Channel {
     var leftBehind: [ExactString: ContinuousClock.Instant] = [:]
     /// A lower bound of the times of those; nil if there are none.
     private(set) var firstLeftBehind: ContinuousClock.Instant?
+    /// The entities whose copies were put right, and when, in seconds since 1970: an edit may have crossed with that.
+    var putRight: [ExactString: UInt64] = [:]
     /// After `cv:?`: the entities that the client has changed since; nil otherwise.
     var changedSinceUnknown: Set<ExactString>?
 
@@ -76,6 +78,7 @@ final class Channel {
         let now = ContinuousClock.now
         leftBehind[key] = now
         firstLeftBehind = firstLeftBehind ?? now
+        file.withClients { $0.leaveBehind(key, client, bucketName, at: file.now) }
     }
 
     func findFirstLeftBehind() { firstLeftBehind = leftBehind.values.min() }

@@ -31,6 +31,8 @@ struct ClientMemory {
         var hidden: [EntityVersion: UInt64] = [:]
         /// The entities whose deletion by others was sent to the client, which will answer with one of its own.
         var owedDeletions: [ExactString: OwedDeletion] = [:]
+        /// The entities of which the client's working copies may differ from what it knows of the server.
+        var leftBehind: Set<ExactString> = []
         var seenAt: UInt64
     }
 
@@ -79,7 +81,10 @@ struct ClientMemory {
 
     // MARK: Repetitions
 
-    func pushed(_ client: String, _ bucket: String) -> ChangePlace? { clients[Self.name(client, bucket)]?.pushed }
+    /// How far changes were pushed: perhaps to the end, if that was done by a server that has ended.
+    func pushed(_ client: String, _ bucket: String) -> ChangePlace {
+        clients[Self.name(client, bucket)]?.pushed ?? .end(of: .largest)
+    }
 
     mutating func recordPushed(_ client: String, _ bucket: String, through place: ChangePlace, at now: UInt64) {
         with(client, bucket, at: now) { $0.pushed = max($0.pushed ?? .start, place) }
@@ -95,6 +100,24 @@ struct ClientMemory {
 
     func hides(_ key: String, _ version: UInt64, from client: String, _ bucket: String) -> Bool {
         clients[Self.name(client, bucket)]?.hidden[EntityVersion(key: ExactString(key), version: version)] != nil
+    }
+
+    // MARK: Copies
+
+    func leftBehind(_ client: String, _ bucket: String) -> Set<ExactString> {
+        clients[Self.name(client, bucket)]?.leftBehind ?? []
+    }
+
+    mutating func leaveBehind(_ key: ExactString, _ client: String, _ bucket: String, at now: UInt64) {
+        with(client, bucket, at: now) { client in
+            guard client.leftBehind.count < Self.notesMax else { return }
+            client.leftBehind.insert(key)
+        }
+    }
+
+    /// The client has been told what makes its copy what it knows of the server.
+    mutating func putRight(_ key: ExactString, _ client: String, _ bucket: String) {
+        clients[Self.name(client, bucket)]?.leftBehind.remove(key)
     }
 
     // MARK: Deletions

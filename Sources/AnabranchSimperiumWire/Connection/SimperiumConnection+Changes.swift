@@ -56,6 +56,8 @@ extension SimperiumConnection {
                 request.owesDeletion = channel.file.withClients { clients in
                     clients.owesDeletion(request.key, channel.client, channel.bucketName, at: channel.file.now)
                 }
+            } else if let time = channel.putRight[key], channel.file.now <= time + Self.crossingSeconds {
+                channel.leaveBehind(key)
             }
             if channel.leftBehind[key] != nil { channel.leftBehind[key] = .now }
             if let count = channel.changedSinceUnknown?.count, count < Channel.notesMax,
@@ -206,13 +208,15 @@ extension SimperiumConnection {
 
     // MARK: Healing
 
+    /// How long an edit may have been under way that crosses with what puts a copy right.
+    private static let crossingSeconds: UInt64 = 10
+
     /// Makes the client's working copies what it knows of the server, where they may differ and nothing is under way.
     func heal(_ channel: Channel, at now: ContinuousClock.Instant) async throws {
         let due = channel.leftBehind.filter { now >= $0.value + wire.limits.healDelay }.keys.sorted()
-        guard channel.isListening, !due.isEmpty else {
-            for key in due { channel.leftBehind[key] = now }
-            return
-        }
+        guard !due.isEmpty else { return }
+        let file = channel.file, time = file.now
+        channel.putRight = channel.putRight.filter { time <= $0.value + Self.crossingSeconds }
         try await tellAll(on: channel)
         let unanswered = Set(channel.unanswered.values)
         for key in due {
@@ -220,21 +224,21 @@ extension SimperiumConnection {
                 channel.leftBehind[key] = now
                 continue
             }
-            let (row, door) = try await channel.file.read { reader in
+            let (row, door) = try await file.read { reader in
                 (try reader.records.entity(key.text, of: bucket), reader.door)
             }
             // Changes have come in between, which are sent first.
             guard door.end == position else { continue }
-            channel.leftBehind[key] = nil
+            (channel.leftBehind[key], channel.putRight[key]) = (nil, time)
+            file.withClients { clients in
+                clients.putRight(key, channel.client, bucket.name)
+                if row?.isDeleted == true { clients.oweDeletion(key.text, channel.client, bucket.name, at: time) }
+            }
             guard let row else { continue }
             let text = Change.text(
                 client: Change.otherClient, key: key.text, diff: row.isDeleted ? nil : ObjectDiff(), to: nil,
                 from: row.isDeleted ? nil : row.version, to: row.version,
                 cv: door.cv(position, of: bucket.name), requests: [])
-            if row.isDeleted {
-                let file = channel.file
-                file.withClients { $0.oweDeletion(key.text, channel.client, channel.bucketName, at: file.now) }
-            }
             try await send(channel.message("c", "[\(text)]"))
         }
     }

@@ -21,6 +21,7 @@ extension SimperiumConnection {
         guard page.isLast else { return }
         (channel.position, channel.salt) = (page.snapshot, salt)
         channel.awaitsCV = channel.library == .apple || channel.library == .browser
+        recallCopies(on: channel)
         try await tellNews(on: channel)
     }
 
@@ -69,7 +70,19 @@ extension SimperiumConnection {
         channel.position = max(channel.position ?? .start, end)
         channel.toldEarly = channel.toldEarly.filter { $0 > end }
         channel.awaitsCV = false
+        recallCopies(on: channel)
         try await tellNews(on: channel)
+    }
+
+    /// Looks after the copies again that an earlier connection of the client has left behind.
+    private func recallCopies(on channel: Channel) {
+        guard channel.library == .node, let position = channel.position else { return }
+        let (file, client, bucket) = (channel.file, channel.client, channel.bucketName)
+        let keys = file.withClients { clients in
+            clients.recordPushed(client, bucket, through: position, at: file.now)
+            return clients.leftBehind(client, bucket)
+        }
+        for key in keys { channel.leaveBehind(key) }
     }
 
     // MARK: New changes
@@ -176,6 +189,10 @@ extension SimperiumConnection {
             for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
         }
         guard channel.library == .node, let last = changes.last?.place else { return }
+        // Of an own change that it has missed, what it has made of its copy meanwhile is not known.
+        for change in changes where pushed != nil && change.client == channel.client && !change.isDeletion {
+            channel.leaveBehind(ExactString(change.key))
+        }
         let file = channel.file, now = file.now, (client, bucket) = (channel.client, channel.bucketName)
         file.withClients { clients in
             for change in changes {

@@ -164,7 +164,8 @@ final class SimperiumConnection {
 
     /// The time of the next action, if nothing else happens before.
     private var deadline: ContinuousClock.Instant {
-        let heals = channels.values.compactMap(\.firstLeftBehind).min().map { $0 + wire.limits.healDelay }
+        let first = channels.values.filter(\.isListening).compactMap(\.firstLeftBehind).min()
+        let heals = first.map { $0 + wire.limits.healDelay }
         return min(heals ?? nextLoginCheck, nextLoginCheck, nextHeartbeat ?? nextLoginCheck)
     }
 
@@ -175,7 +176,8 @@ final class SimperiumConnection {
             try await sendFrame(SockJSFrame.heartbeat)
         }
         for channel in channels.values {
-            guard let first = channel.firstLeftBehind, now >= first + wire.limits.healDelay else { continue }
+            guard channel.isListening, let first = channel.firstLeftBehind, now >= first + wire.limits.healDelay
+            else { continue }
             try await heal(channel, at: now)
             channel.findFirstLeftBehind()
         }

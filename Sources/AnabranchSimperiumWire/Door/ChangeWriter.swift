@@ -25,9 +25,11 @@ struct ChangeWriter {
             switch try records.request(request.ident, key, of: found) {
             case .accepted(let place)?:
                 var outcome = ChangeOutcome.refused(409, "a change with this ccid was accepted before")
-                outcome.duplicateOf = place
+                (outcome.duplicateOf, outcome.leavesCopyBehind) = (place, true)
                 return (outcome, [])
-            case .changedNothing?: return (.refused(412, "a change with this ccid has changed nothing before"), [])
+            case .changedNothing?:
+                let reason = "a change with this ccid has changed nothing before"
+                return (.refused(412, reason, leavesCopyBehind: true), [])
             case nil: break
             }
             body = try transaction.state.entity(key, of: found)
