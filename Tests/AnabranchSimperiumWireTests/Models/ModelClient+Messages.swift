@@ -82,7 +82,7 @@ extension ModelClient {
         let body = try? JSONValue(parsing: (lines.count > 1 ? lines[1] : "").utf8, depthMax: 200)["data"]?.members
         if let change = gaps.removeValue(forKey: key) {
             if let body, let version = Int64(name[1]) {
-                if let old = kept.ghosts[key], old.version > version, ghostPorts[key] == port {
+                if let old = kept.ghosts[key], old.version > version, ledger.isOfOneServer || ghostPorts[key] == port {
                     ledger.fail("\(self.name) goes back to \(key).\(version) from \(old.version)")
                 }
                 kept.ghosts[key] = ghost(key, version, body)
@@ -239,9 +239,7 @@ extension ModelClient {
     /// A change is answered, with an error unless the code is 0.
     private func acknowledge(_ key: String, _ code: Int64) async {
         guard let request = kept.requests.removeValue(forKey: key) else { return }
-        if kind == .node, code != 409, !request.isDeletion, madeHere.contains(request.ident) {
-            answeredHere.insert(key)
-        }
+        if kind == .node, !request.isDeletion { answeredHere.insert(key) }
         if kept.owedDeletions.remove(key) != nil {
             if kept.changed.remove(key) != nil, kept.copies[key] != nil { excused.insert(key) }
             return await sendDeletion(key)

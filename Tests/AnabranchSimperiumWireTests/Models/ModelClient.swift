@@ -23,6 +23,8 @@ final class ModelClient {
 
     private var socket: TextClient?
     private var server: WorldServer?
+    /// The port of the server that it was connected to last.
+    private var lastPort: Int?
     /// True if the server was sent something, or changes, since `pump` was called.
     private(set) var hasSpoken = false, hasChanged = false
     private var beats = 0
@@ -49,9 +51,7 @@ final class ModelClient {
     private(set) var deletionsTold: [String: Int] = [:]
     /// The ports of the servers that have told the ghosts.
     var ghostPorts: [String: Int] = [:]
-    /// Requests that were made on this connection.
-    var madeHere: Set<String> = []
-    /// Entities of node of which an edit was made and answered on this connection: their copies are put right if they
+    /// Entities of node of which an edit was answered since it came to this server: their copies are put right if they
     /// are not what the server has.
     var answeredHere: Set<String> = []
     /// Those whose copies may differ all the same.
@@ -86,11 +86,13 @@ final class ModelClient {
 
     func connect(to server: WorldServer) async throws {
         guard socket == nil else { return }
+        if lastPort != server.port { (answeredHere, excused) = ([], []) }
+        lastPort = server.port
         self.server = server
         socket = try await TextClient(port: server.port, path: "/sock/1/\(WireRig.app)/websocket")
         watch = ChannelWatch(kind, client: name, ledger)
         (inbox, held, waiting, gaps, fetches, listed) = ([], [], [:], [:], [:], [:])
-        (isListing, isStartingOver, madeHere, answeredHere, excused) = (false, false, [], [], [])
+        (isListing, isStartingOver) = (false, false)
         // iOS has its changes answered before it lists.
         let isFirst = kind == .ios && kept.cv == nil && !kept.requests.isEmpty
         isCaughtUp = isFirst
@@ -145,6 +147,7 @@ final class ModelClient {
         if kind == .node {
             processes += 1
             (name, kept, deletionsTold) = ("\(tag).\(processes)", Kept(), [:])
+            (answeredHere, excused) = ([], [])
         } else {
             kept = saved
         }
@@ -342,7 +345,6 @@ final class ModelClient {
 
     private func send(_ key: String, _ operation: String, _ members: [String: JSONValue]) async {
         let ident = nextIdent()
-        if isConnected { madeHere.insert(ident) }
         kept.requests[key] = Request(
             ident: ident, message: Self.message(operation, key, ident, members), isDeletion: operation == "-",
             source: kept.ghosts[key]?.version)

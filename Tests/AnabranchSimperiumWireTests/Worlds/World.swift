@@ -33,6 +33,7 @@ final class World {
         let content = InMemoryStore(isShared: serverCount > 1)
         stores = (0..<serverCount).map { _ in SimulatedStore(content, isInMemory: true) }
         let ledger = WorldLedger(), clock = WireRig.Clock(1_800_000_000)
+        ledger.isOfOneServer = serverCount == 1
         var random = SeededRandom(scrambling: seed)
         clients = [
             ModelClient(.node, name: "node-a", pageSize: 2, ledger), ModelClient(.node, name: "node-b", ledger),

@@ -26,6 +26,8 @@ final class WorldLedger {
     var echoes: Set<Request> = []
     /// True if the server runs all the time, and no time passes: then it accepts none of those.
     var isEternal = false
+    /// True if there is one server at a time.
+    var isOfOneServer = false
 
     struct Request: Hashable {
         let key: String
