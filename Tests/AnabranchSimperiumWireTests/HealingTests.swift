@@ -200,6 +200,8 @@ import Testing
                 #expect(try await again.change()["v"] == [:])
                 try await again.say("0:e:k.1")
                 #expect(try await again.hear() == "0:e:k.1\n?")
+                // If it has not even the first, it asks for the second now.
+                #expect(try await again.change()["sv"] == 2)
                 // It has not read the answer.
                 try await again.say(Conversation.change("M", "k", edited["ccids"]?.array?.first?.string ?? "", edit))
                 #expect(try await again.change()["error"] == 409)

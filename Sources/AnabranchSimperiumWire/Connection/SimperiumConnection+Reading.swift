@@ -30,7 +30,10 @@ extension SimperiumConnection {
     func tellEntity(_ payload: Substring, on channel: Channel) async throws {
         guard let question = EntityQuestion(payload) else { return }
         var answer = "?"
-        if let version = question.version, !isHidden(question.key, version, on: channel) {
+        if isHidden(question, from: channel) {
+            // Node drops the change for which it asks, although what it has may be older.
+            channel.leaveBehind(ExactString(question.key))
+        } else if let version = question.version {
             let known = channel.bucket, name = channel.bucketName
             let body = try await channel.file.read { reader in
                 // Others may have made the bucket since.
@@ -42,9 +45,11 @@ extension SimperiumConnection {
         try await send(channel.message("e", "\(payload)\n\(answer)"))
     }
 
-    private func isHidden(_ key: String, _ version: UInt64, on channel: Channel) -> Bool {
+    /// Node names no version if it is told that what it has was created.
+    private func isHidden(_ question: EntityQuestion, from channel: Channel) -> Bool {
         guard channel.library == .node else { return false }
-        return channel.file.withClients { $0.hides(key, version, from: channel.client, channel.bucketName) }
+        guard let version = question.version else { return true }
+        return channel.file.withClients { $0.hides(question.key, version, from: channel.client, channel.bucketName) }
     }
 
     // MARK: Changes since a version
