@@ -89,6 +89,18 @@ import Testing
         }
     }
 
+    @Test func sessionsAreShownWhileTheyAreOpen() async throws {
+        try await DeviceRig.run { rig in
+            var one = Talker(rig, "one")
+            _ = try await one.slow(Self.uri, "1")
+            let shown = rig.wire.channels(of: rig.path)
+            #expect(shown.map(\.client) == ["one"] && shown.map(\.user) == [rig.user])
+            #expect(shown.map(\.openedAt) == [rig.clock.now])
+            rig.clock.advance(by: 86_400)
+            #expect(rig.wire.channels(of: rig.path).isEmpty)
+        }
+    }
+
     @Test func whatCannotBeDone() async throws {
         try await DeviceRig.run { rig in
             var one = Talker(rig, "one")

@@ -43,6 +43,27 @@ import Testing
         }
     }
 
+    @Test func channelsAreShownWhileTheyAreOpen() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), path = Self.path(of: login)
+            #expect(rig.wire.channels(of: path).isEmpty)
+            let node = try await Conversation(rig, login, client: "node", bucket: "tag")
+            try await node.say(
+                Frame.opening(login.token, channel: "1:", client: "phone", library: "android", more: ["version": 0]))
+            #expect(try await node.hear().hasPrefix("1:auth:"))
+            let shown = rig.wire.channels(of: path).sorted { $0.client < $1.client }
+            #expect(shown.map(\.client) == ["node", "phone"] && shown.map(\.bucket) == ["tag", "note"])
+            #expect(shown.map(\.library) == ["node-simperium 0.0.1", "android 0"])
+            #expect(shown.allSatisfy { $0.user == login.user && $0.openedAt == rig.clock.now })
+            // Opened anew, it is another one.
+            try await node.say(Frame.opening(login.token, channel: "1:", client: "tablet"))
+            #expect(try await node.hear().hasPrefix("1:auth:"))
+            #expect(Set(rig.wire.channels(of: path).map(\.client)) == ["node", "tablet"])
+            await node.socket.cut()
+            while !rig.wire.channels(of: path).isEmpty { await Task.yield() }
+        }
+    }
+
     @Test func clientsTellWhatTheyDoWhileTheyAreAsked() async throws {
         try await WireRig.run { rig in
             let login = try await rig.logIn(), path = Self.path(of: login)

@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -18,6 +19,26 @@ import Testing
             context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
             context.close(promise: nil)
         }
+    }
+
+    @Test func clientsOfDoorsAreATableOfTheirOwn() throws {
+        let answer = """
+            {"clients": [], "channels": [
+                {"door": "simperium", "user": "5f", "client": "node-1", "bucket": "note", "library": "android 0",
+                 "since": 0},
+                {"door": "property-list", "user": null, "client": "phone", "bucket": null, "library": null, "since": 1}
+            ]}
+            """
+        let listing = try JSONDecoder().decode(AdminClients.Listing.self, from: Data(answer.utf8))
+        let table = """
+            DOOR           USER  CLIENT  BUCKET  LIBRARY    SINCE
+            simperium      5f    node-1  note    android 0  1970-01-01T00:00:00Z
+            property-list  -     phone   -       -          1970-01-01T00:00:01Z
+
+            """
+        #expect(listing.rows.isEmpty && listing.other?.description == table)
+        let none = try JSONDecoder().decode(AdminClients.Listing.self, from: Data(#"{"clients": []}"#.utf8))
+        #expect(none.other?.description == nil)
     }
 
     @Test func aServerThatAnswersAndClosesEarlyIsUnderstood() async throws {

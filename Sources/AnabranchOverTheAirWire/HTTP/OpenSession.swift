@@ -18,6 +18,8 @@ final class OpenSession: Sendable {
 
     let cookie: String
     let app: String, user: String, device: String
+    /// When it began, in seconds since 1970.
+    let openedAt: UInt64
     private let wire: OverTheAirWire
     private let state: Mutex<State>
     /// The end of the message before.
@@ -25,11 +27,17 @@ final class OpenSession: Sendable {
 
     init(cookie: String, app: String, user: String, device: String, wire: OverTheAirWire, now: UInt64) {
         (self.cookie, self.app, self.user, self.device, self.wire) = (cookie, app, user, device, wire)
+        openedAt = now
         let session = DeviceSession(serverID: wire.settings.serverID, limits: wire.settings.session)
         state = Mutex(State(session: session, seenAt: now))
     }
 
     var seenAt: UInt64 { state.withLock { $0.seenAt } }
+
+    /// The file of the user; nil if the app is no more.
+    var path: VirtualPath? {
+        wire.settings.apps[exactly: app].map { VirtualPath(app: app, partition: $0.partition(of: user)) }
+    }
 
     /// True if the device can only ask for its answers again.
     var isAtEnd: Bool { state.withLock { $0.session.isAtEnd } }
@@ -87,8 +95,7 @@ final class OpenSession: Sendable {
         _ message: ReceivedMessage, _ form: PropertyList.Form, isAllowed: Bool, canWrite: Bool
     ) async throws -> (DeviceSession, answer: [UInt8]) {
         let server = try wire.server(), settings = wire.settings
-        guard let devices = settings.apps[exactly: app] else { throw CancellationError() }
-        let dataclasses = devices.dataclasses, path = VirtualPath(app: app, partition: devices.partition(of: user))
+        guard let dataclasses = settings.apps[exactly: app]?.dataclasses, let path else { throw CancellationError() }
         while true {
             let (session, tooLarge, isDoorOpen) = state.withLock { ($0.session, $0.tooLarge, $0.isDoorOpen) }
             guard tooLarge.count <= settings.tooLargeMax else {

@@ -79,9 +79,16 @@ package final class OverTheAirWire: RecordDoor {
         Dictionary(uniqueKeysWithValues: RowKind.allCases.map { ($0.rawValue, "\($0)") })
     }
     /// The sessions of devices that are open.
-    package var connectionCount: Int {
+    private var openSessions: [OpenSession] {
         let now = unixSeconds()
-        return state.withLock { $0.sessions.values.count { $0.seenAt + settings.sessionSeconds >= now } }
+        return state.withLock { $0.sessions.values.filter { $0.seenAt + settings.sessionSeconds >= now } }
+    }
+    package var connectionCount: Int { openSessions.count }
+
+    package func channels(of path: VirtualPath) -> [DoorChannel] {
+        openSessions.filter { $0.path == path }.map { session in
+            DoorChannel(user: session.user, client: session.device, openedAt: session.openedAt)
+        }
     }
 
     // MARK: Sessions

@@ -16,10 +16,11 @@ extension AdminEndpoints {
     }
 
     func page<Element>(
-        _ name: String, _ elements: [Element], _ query: ListingQuery, _ json: (Element) -> JSONValue,
-        next: (Element) -> String
+        _ name: String, _ elements: [Element], _ query: ListingQuery, beside others: [String: JSONValue] = [:],
+        _ json: (Element) -> JSONValue, next: (Element) -> String
     ) -> JSONValue {
-        var members: [String: JSONValue] = [name: .array(elements.map(json))]
+        var members = others
+        members[name] = .array(elements.map(json))
         if elements.count == query.countMax, let last = elements.last { members["next"] = .string(next(last)) }
         return .object(members)
     }
@@ -59,7 +60,9 @@ extension AdminEndpoints {
             try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
         }
         let releases = await releases(at: path), queries = try await queries(of: clients.map(\.ident), at: path)
-        return page("clients", clients, query) { client in
+        let channels = ident.rawValue == 0 ? channels(of: path, atMost: query.countMax) : []
+        let others = channels.isEmpty ? [:] : ["channels": JSONValue.array(channels)]
+        return page("clients", clients, query, beside: others) { client in
             let release = releases[client.ident]
             var members: [String: JSONValue] = [
                 "client": JSONValue(client.ident), "user": client.user.map { .string($0) } ?? .null,
@@ -73,6 +76,23 @@ extension AdminEndpoints {
             return .object(members)
         } next: {
             "\($0.ident)"
+        }
+    }
+
+    /// The clients of doors, which have no client files: those that have the file open for the longest time.
+    private func channels(of path: VirtualPath, atMost countMax: Int) -> [JSONValue] {
+        let channels = server.doors.flatMap { door in door.channels(of: path).map { (door: door.name, channel: $0) } }
+        let sorted = channels.sorted {
+            ($0.channel.openedAt, $0.channel.client, $0.channel.bucket ?? "")
+                < ($1.channel.openedAt, $1.channel.client, $1.channel.bucket ?? "")
+        }
+        return sorted.prefix(countMax).map { door, channel in
+            func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
+            return [
+                "door": .string(door), "user": text(channel.user), "client": .string(channel.client),
+                "bucket": text(channel.bucket), "library": text(channel.library),
+                "since": JSONValue(channel.openedAt),
+            ]
         }
     }
 

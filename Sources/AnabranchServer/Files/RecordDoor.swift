@@ -19,6 +19,9 @@ package protocol RecordDoor: Sendable {
     /// The number of clients that are connected now.
     var connectionCount: Int { get }
 
+    /// The clients that have a file open now.
+    func channels(of path: VirtualPath) -> [DoorChannel]
+
     /// Called when permissions may have changed: clients that are connected are checked again.
     func recheckPermissions()
 
@@ -30,6 +33,9 @@ package protocol RecordDoor: Sendable {
 }
 
 extension RecordDoor {
+    /// A door whose clients have nothing open.
+    package func channels(of path: VirtualPath) -> [DoorChannel] { [] }
+
     /// A door whose clients are checked with each request.
     package func recheckPermissions() {}
 
@@ -37,6 +43,24 @@ extension RecordDoor {
     package func act(
         _ action: String, on path: VirtualPath, _ arguments: [String: JSONValue]
     ) async throws(DoorActionError) -> DoorAnswer { throw .unknown("action of this door") }
+}
+
+/// A client of a door that has a file open, or a part of it.
+package struct DoorChannel: Sendable {
+    package var user: String?
+    /// The name by which the client is known.
+    package var client: String
+    /// What it has open of the file; nil for all of it.
+    package var bucket: String?
+    /// Its library and the version of that.
+    package var library: String?
+    /// When it was opened, in seconds since 1970.
+    package var openedAt: UInt64
+
+    package init(user: String?, client: String, bucket: String? = nil, library: String? = nil, openedAt: UInt64) {
+        (self.user, self.client, self.bucket) = (user, client, bucket)
+        (self.library, self.openedAt) = (library, openedAt)
+    }
 }
 
 /// The answer of a door to an operator.

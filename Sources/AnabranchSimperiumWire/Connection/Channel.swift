@@ -20,6 +20,8 @@ final class Channel {
     /// `clientid`
     let client: String
     let library: ClientLibrary
+    /// The library as the client names it, and its version.
+    let libraryName: String?
     /// True if the client knows a login that has ended as the word `expired` only.
     let isOld: Bool
     let principal: Principal
@@ -58,6 +60,7 @@ final class Channel {
         bucketName = request.bucket
         client = request.client
         library = request.library
+        libraryName = request.libraryName
         isOld = request.isOld
         self.principal = principal
         self.file = file

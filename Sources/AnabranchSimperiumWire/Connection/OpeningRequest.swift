@@ -28,6 +28,8 @@ struct OpeningRequest {
     let app: String
     let client: String
     let library: ClientLibrary
+    /// The library as the client names it, and its version.
+    let libraryName: String?
     /// True if the client knows a login that has ended as the word `expired` only.
     let isOld: Bool
     let command: String?
@@ -45,6 +47,10 @@ struct OpeningRequest {
         self.app = app
         self.client = client
         library = ClientLibrary(members)
+        libraryName = members["library"]?.string.map { name in
+            let version = members["version"].map { $0.string ?? $0.encoded } ?? ""
+            return String("\(name) \(version)".prefix(100))
+        }
         command = members["cmd"]?.string
         isOld =
             switch members["api"] {

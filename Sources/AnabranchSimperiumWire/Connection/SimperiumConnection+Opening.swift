@@ -55,7 +55,7 @@ extension SimperiumConnection {
             wire.report(problem, with: request.bucket, of: file.path)
             return try await refuse(name, 500, "No class of that bucket")
         }
-        try file.add(socket, for: request.bucket)
+        try file.add(channel, of: socket)
         channels[name] = channel
         file.withClients { $0.resume(request.client, request.bucket, at: file.now) }
         try await send(channel.message("auth", principal.simperiumName))

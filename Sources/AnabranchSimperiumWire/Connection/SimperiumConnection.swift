@@ -49,7 +49,7 @@ final class SimperiumConnection {
     }
 
     func run() async {
-        defer { for channel in channels.values { channel.file.remove(socket, for: channel.bucketName) } }
+        defer { for channel in channels.values { channel.file.remove(channel, of: socket) } }
         do {
             if framing == .sockJS {
                 try await sendFrame(SockJSFrame.opening)
@@ -145,7 +145,7 @@ final class SimperiumConnection {
 
     func close(_ name: ChannelName) {
         guard let channel = channels.removeValue(forKey: name) else { return }
-        channel.file.remove(socket, for: channel.bucketName)
+        channel.file.remove(channel, of: socket)
     }
 
     /// Counts changes.

@@ -73,6 +73,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
     }
     package var connectionCount: Int { state.withLock { $0.connectionCount } }
 
+    package func channels(of path: VirtualPath) -> [DoorChannel] { openFile(path)?.channels ?? [] }
+
     package func recheckPermissions() {
         changes.wrappingAdd(1, ordering: .releasing)
         for file in state.withLock({ $0.files.values.compactMap(\.file) }) { file.wakeAll() }

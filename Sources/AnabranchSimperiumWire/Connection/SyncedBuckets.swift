@@ -20,6 +20,7 @@ final class SyncedBuckets: Sendable {
         var sockets: [ObjectIdentifier: (socket: TextSocket, count: Int)] = [:]
         /// The buckets of the channels, and how many channels each has.
         var buckets: [String: Int] = [:]
+        var channels: [ObjectIdentifier: DoorChannel] = [:]
         var following: Task<Void, Never>?
         /// Nil if nobody follows, and while the store fails.
         var tail: ChangeTail?
@@ -93,8 +94,12 @@ final class SyncedBuckets: Sendable {
         return try outcome.get()
     }
 
-    /// Wakes a socket from now on when there is something new in the file; once more for each of its channels.
-    func add(_ socket: TextSocket, for bucket: String) throws {
+    /// Wakes the socket of a channel from now on when there is something new in the file.
+    func add(_ channel: Channel, of socket: TextSocket) throws {
+        let (ident, bucket) = (ObjectIdentifier(channel), channel.bucketName)
+        let opened = DoorChannel(
+            user: channel.principal.user, client: channel.client, bucket: bucket, library: channel.libraryName,
+            openedAt: now)
         try state.withLock { state in
             if state.following == nil {
                 let path = path, server = server
@@ -109,14 +114,17 @@ final class SyncedBuckets: Sendable {
             }
             state.sockets[ObjectIdentifier(socket), default: (socket, 0)].count += 1
             state.buckets[bucket, default: 0] += 1
+            state.channels[ident] = opened
         }
     }
 
     /// A channel of a socket is closed.
-    func remove(_ socket: TextSocket, for bucket: String) {
+    func remove(_ channel: Channel, of socket: TextSocket) {
+        let (channel, bucket) = (ObjectIdentifier(channel), channel.bucketName)
         state.withLock { state in
             let ident = ObjectIdentifier(socket)
-            guard let count = state.sockets[ident]?.count else { return }
+            guard state.channels.removeValue(forKey: channel) != nil, let count = state.sockets[ident]?.count
+            else { return }
             state.sockets[ident] = count > 1 ? (socket, count - 1) : nil
             state.buckets[bucket] = state.buckets[bucket].flatMap { $0 > 1 ? $0 - 1 : nil }
             guard state.sockets.isEmpty else { return }
@@ -125,8 +133,9 @@ final class SyncedBuckets: Sendable {
         }
     }
 
-    /// How many channels are open.
-    var channelCount: Int { state.withLock { $0.buckets.values.reduce(0, +) } }
+    /// The channels that are open.
+    var channels: [DoorChannel] { state.withLock { Array($0.channels.values) } }
+    var channelCount: Int { state.withLock { $0.channels.count } }
 
     /// Makes all connections look whether there is something new for them.
     func wakeAll() {

@@ -9,6 +9,12 @@ protocol AdminListing: Decodable {
     var rows: [[String]] { get }
     /// The position where the next page begins; nil after the last one.
     var next: String? { get }
+    /// What else is to be shown after the list; nil if there is nothing.
+    var other: TextTable? { get }
+}
+
+extension AdminListing {
+    var other: TextTable? { nil }
 }
 
 /// The options that choose a page of a list.
@@ -31,7 +37,7 @@ struct PageOptions: ParsableArguments {
         _ listing: Listing.Type, _ query: [(String, String?)], _ options: AdminOptions
     ) async throws {
         try await options.run { client in
-            var next = after, isFirst = true
+            var next = after, isFirst = true, other: TextTable?
             repeat {
                 let answer = try await client.get(
                     Listing.path, query + [("after", next), ("limit", all ? "1000" : limit.map { "\($0)" })])
@@ -42,9 +48,12 @@ struct PageOptions: ParsableArguments {
                 } else if isFirst || !page.rows.isEmpty {
                     print(TextTable(columns: Listing.columns, rows: page.rows), terminator: "")
                 }
+                other = other ?? page.other
                 isFirst = false
             } while all && next != nil
-            if !options.json, let next { print("more: --after '\(next)', or --all") }
+            guard !options.json else { return }
+            if let next { print("more: --after '\(next)', or --all") }
+            if let other { print("\n\(other)", terminator: "") }
         }
     }
 }
@@ -93,6 +102,9 @@ struct AdminClients: AsyncParsableCommand {
             section 6.1, says what they are and from which release on they are gone. Of clients of flexible sync also \
             what they ask for, by class.
 
+            Clients of doors, such as Simperium's, have no client files: a second table shows those that have the file \
+            open now. With --after it is not there.
+
             EXAMPLES
               anabranch admin clients 'my-app/"notes"' --data ./data
             """)
@@ -104,13 +116,30 @@ struct AdminClients: AsyncParsableCommand {
             var release: String?, known_defects: [String]?, queries: [String: String]?
         }
 
+        struct Channel: Decodable {
+            var door: String, user: String?, client: String, bucket: String?, library: String?, since: Double
+        }
+
         static let path = "/v1/clients"
         static let columns = [
             "CLIENT", "USER", "CLIENT VERSION", "SERVER VERSION", "LAST SEEN", "RELEASE", "KNOWN DEFECTS",
             "QUERIES",
         ]
         var clients: [Client]
+        var channels: [Channel]?
         var next: String?
+        var other: TextTable? {
+            channels.map { channels in
+                TextTable(
+                    columns: ["DOOR", "USER", "CLIENT", "BUCKET", "LIBRARY", "SINCE"],
+                    rows: channels.map { channel in
+                        let client = LogStream.escaped(channel.client.prefix(200))
+                        let library = channel.library.map { LogStream.escaped($0[...]) } ?? "-"
+                        let since = Date(timeIntervalSince1970: channel.since).formatted(.iso8601)
+                        return [channel.door, channel.user ?? "-", client, channel.bucket ?? "-", library, since]
+                    })
+            }
+        }
         var rows: [[String]] {
             clients.map { client in
                 let defects = client.known_defects.map { $0.isEmpty ? "-" : $0.joined(separator: " ") } ?? "-"

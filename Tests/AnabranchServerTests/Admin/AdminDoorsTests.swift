@@ -14,6 +14,13 @@ import Testing
         let kindNames: [UInt8: String] = [1: "entity"]
         let connectionCount = 3
 
+        func channels(of path: VirtualPath) -> [DoorChannel] {
+            guard path == AdminDoorsTests.path else { return [] }
+            return [
+                DoorChannel(user: nil, client: "two", openedAt: 9),
+                DoorChannel(user: "ann", client: "one", bucket: "note", library: "toys 1", openedAt: 8),
+            ]
+        }
         func observer(of path: VirtualPath) -> (any RecordObserver)? { path == AdminDoorsTests.path ? self : nil }
         func observe(_ step: RecordStep, _ records: inout PendingRecords) {}
     }
@@ -43,6 +50,24 @@ import Testing
             "kind": .string(kind), "files": .integer(files), "records": .integer(count),
             "bytes": .integer(3 * count),
         ]
+    }
+
+    @Test func clientsOfDoorsAreListedBesideClientFiles() async throws {
+        try await AppServicesRig.run(store: try Self.store(), doors: [Door()]) { rig async throws in
+            func listing(_ query: String) async throws -> JSONValue? {
+                try await rig.admin("GET", "/v1/clients?path=demo%2F%22\(query)").json
+            }
+            let one: JSONValue = [
+                "door": "toy", "user": "ann", "client": "one", "bucket": "note", "library": "toys 1", "since": 8,
+            ]
+            let two: JSONValue = [
+                "door": "toy", "user": .null, "client": "two", "bucket": .null, "library": .null, "since": 9,
+            ]
+            #expect(try await listing("a%22") == ["clients": [], "channels": [one, two]])
+            #expect(try await listing("a%22&limit=1") == ["clients": [], "channels": [one]])
+            #expect(try await listing("a%22&after=1") == ["clients": []])
+            #expect(try await listing("b%22") == ["clients": []])
+        }
     }
 
     @Test func doorsAreListedAndDropped() async throws {
