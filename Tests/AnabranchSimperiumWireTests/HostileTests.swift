@@ -356,14 +356,16 @@ import Testing
         }
     }
 
-    @Test func anEndedLoginEndsItsChannels() async throws {
+    /// At the next look at it, or if an operator has ended it at once.
+    @Test(arguments: [false, true]) func anEndedLoginEndsItsChannels(isByOperator: Bool) async throws {
         try await WireRig.run {
-            $0.loginCheckSeconds = 0
+            $0.loginCheckSeconds = isByOperator ? 86_400 : 0
         } _: { rig in
             let login = try await rig.logIn()
             let one = try await Conversation(rig, login), old = try await Conversation(rig, login, more: ["api": 1])
             try await one.list()
             rig.clock.advance(by: 400 * 86_400)
+            if isByOperator { rig.wire.recheckLogins(of: login.user) }
             #expect(try await old.hear() == "0:auth:expired")
             #expect(try await old.hear() == "0:auth:{\"msg\":\"Token invalid\",\"code\":401}")
             #expect(try await one.hear() == "0:auth:{\"msg\":\"Token invalid\",\"code\":401}")

@@ -170,6 +170,7 @@ extension AdminEndpoints {
 
     /// Closes the connections of a user whose logins are over.
     private func endLogins(of user: String) async -> JSONValue {
+        for door in server.doors { door.recheckLogins(of: user) }
         let ended = await server.connections.ask { handler in
             guard handler.belongs(to: user), handler.login != nil else { return false }
             handler.endLogin()

@@ -25,6 +25,9 @@ package protocol RecordDoor: Sendable {
     /// Called when permissions may have changed: clients that are connected are checked again.
     func recheckPermissions()
 
+    /// Called when logins of a user have ended: clients that are connected are checked again.
+    func recheckLogins(of user: String)
+
     /// Carries out an operator's action on an existing file (`POST /v1/doors/act`).
     /// - Parameter arguments: the members of the request other than the file, the door and the action.
     func act(
@@ -38,6 +41,7 @@ extension RecordDoor {
 
     /// A door whose clients are checked with each request.
     package func recheckPermissions() {}
+    package func recheckLogins(of user: String) {}
 
     /// A door without actions.
     package func act(

@@ -26,6 +26,8 @@ final class SimperiumConnection {
     private var nextLoginCheck: ContinuousClock.Instant
     /// The number of the permissions that the channels were checked with.
     private var permissionsNumber: Int
+    /// The number of the endings after which its logins were looked at.
+    private var endingsNumber: Int
 
     init(_ socket: TextSocket, _ wire: SimperiumWire, _ path: SocketPath) {
         self.socket = socket
@@ -35,6 +37,7 @@ final class SimperiumConnection {
         inbox = Inbox(socket)
         nextLoginCheck = .now + .seconds(wire.limits.loginCheckSeconds)
         permissionsNumber = wire.permissionsNumber
+        endingsNumber = wire.endingsNumber
     }
 
     /// The longest message of a client that has opened no channel, in bytes: it may be anybody.
@@ -57,6 +60,7 @@ final class SimperiumConnection {
             }
             while let event = await socket.next(until: deadline) {
                 try await recheckPermissions()
+                try await recheckLogins()
                 if case .text(let text) = event {
                     guard text.utf8.count <= Self.strangerBytesMax || !channels.isEmpty || !ended.isEmpty else {
                         throw End.closed(1008, "a long message without a channel")
@@ -181,8 +185,13 @@ final class SimperiumConnection {
             try await heal(channel, at: now)
             channel.findFirstLeftBehind()
         }
-        guard now >= nextLoginCheck else { return }
-        nextLoginCheck = now + .seconds(wire.limits.loginCheckSeconds)
+    }
+
+    /// Ends the channels whose logins have ended: from time to time, and after an operator has ended some.
+    private func recheckLogins() async throws {
+        let now = ContinuousClock.now, number = wire.endingsNumber
+        guard now >= nextLoginCheck || number != endingsNumber else { return }
+        (nextLoginCheck, endingsNumber) = (now + .seconds(wire.limits.loginCheckSeconds), number)
         let logins = Set(channels.values.compactMap(\.principal.login))
         guard !logins.isEmpty else { return }
         let endedLogins = await wire.authenticator.ended(among: logins)

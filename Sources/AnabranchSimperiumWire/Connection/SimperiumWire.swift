@@ -28,6 +28,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
     private let state = Mutex(State())
     /// How often permissions have changed.
     private let changes = Atomic(0)
+    /// How often an operator has ended logins.
+    private let endings = Atomic(0)
 
     /// - Parameters:
     ///   - unixSeconds: the clock, in seconds since 1970.
@@ -80,8 +82,17 @@ package final class SimperiumWire: TextWire, RecordDoor {
         for file in state.withLock({ $0.files.values.compactMap(\.file) }) { file.wakeAll() }
     }
 
+    package func recheckLogins(of user: String) {
+        endings.wrappingAdd(1, ordering: .releasing)
+        for file in state.withLock({ $0.files.values.compactMap(\.file) })
+        where file.channels.contains(where: { $0.user == user }) { file.wakeAll() }
+    }
+
     /// How often permissions have changed.
     var permissionsNumber: Int { changes.load(ordering: .acquiring) }
+
+    /// How often an operator has ended logins.
+    var endingsNumber: Int { endings.load(ordering: .acquiring) }
 
     /// The permission of a user on the buckets in a file.
     func permission(for principal: Principal, on path: VirtualPath) -> Permission {

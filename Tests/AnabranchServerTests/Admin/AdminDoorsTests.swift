@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchTesting
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -13,7 +14,9 @@ import Testing
         let space: UInt16 = 7
         let kindNames: [UInt8: String] = [1: "entity"]
         let connectionCount = 3
+        let endings = Endings()
 
+        func recheckLogins(of user: String) { endings.users.withLock { $0.append(user) } }
         func channels(of path: VirtualPath) -> [DoorChannel] {
             guard path == AdminDoorsTests.path else { return [] }
             return [
@@ -23,6 +26,10 @@ import Testing
         }
         func observer(of path: VirtualPath) -> (any RecordObserver)? { path == AdminDoorsTests.path ? self : nil }
         func observe(_ step: RecordStep, _ records: inout PendingRecords) {}
+    }
+
+    private final class Endings: Sendable {
+        let users = Mutex<[String]>([])
     }
 
     private static let path = VirtualPath("demo/\"a\""), other = VirtualPath("demo/\"b\"")
@@ -67,6 +74,15 @@ import Testing
             #expect(try await listing("a%22&limit=1") == ["clients": [], "channels": [one]])
             #expect(try await listing("a%22&after=1") == ["clients": []])
             #expect(try await listing("b%22") == ["clients": []])
+        }
+    }
+
+    @Test func doorsHearOfLoginsThatAnOperatorEnds() async throws {
+        let door = Door()
+        try await AppServicesRig.run(doors: [door]) { rig async throws in
+            let user = try await rig.newUser("ann@example.com").user
+            #expect(try await rig.admin("/v1/users/revoke", ["user": .string(user)]).status == 200)
+            #expect(door.endings.users.withLock { $0 } == [user])
         }
     }
 
