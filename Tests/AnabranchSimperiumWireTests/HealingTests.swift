@@ -71,6 +71,23 @@ import Testing
         }
     }
 
+    /// It has no copy of what is created while it waits for the answer.
+    @Test func ofAnEchoThatIsAnsweredLateTheCopyIsPutRight() async throws {
+        try await Self.withNode(healDelay: .zero) { rig, login, node, other in
+            let deleted = try await other.make("-", "k")
+            #expect(try await node.change() == deleted)
+            await node.socket.cut()
+            let again = try await Conversation(rig, login)
+            try await again.send("-", "k")
+            #expect(try await again.isSilent())
+            let created = try await other.make("M", "k", ["v": .adds("again")])
+            try await again.say("0:cv:\(deleted["cv"]?.string ?? "")")
+            #expect(try await again.change() == created)
+            #expect(try await again.change()["error"] == 412)
+            #expect(try await again.change()["v"] == [:])
+        }
+    }
+
     /// The server takes it for a deletion by the application, which has its object still.
     @Test(arguments: [11, 601] as [UInt64]) func ofALateEchoTheCopyIsPutRight(seconds: UInt64) async throws {
         try await Self.withNode(healDelay: .zero) { rig, login, node, other in

@@ -194,9 +194,11 @@ extension SimperiumConnection {
             for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
         }
         guard channel.library == .node, let last = changes.last?.place else { return }
-        // Of an own change that it has missed, what it has made of its copy meanwhile is not known.
-        for change in changes where pushed != nil && change.client == channel.client && !change.isDeletion {
-            channel.leaveBehind(ExactString(change.key))
+        // What it makes of its copy is not known if it has missed its own change, or others' come while it waits for it.
+        let unanswered = Set(channel.unanswered.values)
+        for change in changes {
+            let key = ExactString(change.key), isOwn = change.client == channel.client
+            if isOwn ? pushed != nil && !change.isDeletion : unanswered.contains(key) { channel.leaveBehind(key) }
         }
         let file = channel.file, now = file.now, (client, bucket) = (channel.client, channel.bucketName)
         file.withClients { clients in

@@ -94,6 +94,8 @@ struct WireRig: Sendable {
             metrics: NOOPMetricsHandler.instance, unixSeconds: { clock.now })
         var settings = SimperiumSettings()
         settings.apps[app] = SimperiumApp()
+        // However long a test takes, no copy is put right but in those that are about it.
+        settings.healDelay = .seconds(3_600)
         change(&settings)
         let wire = SimperiumWire(
             settings: settings, authenticator: services, authorizer: authorizer, logger: logger,
