@@ -28,3 +28,10 @@ static inline unsigned long long anabranch_mount(const char *path) {
 #endif
     return 0;
 }
+
+/// Has the disk begin with what was written to a part of a file. It is on the disk only after a flush.
+static inline void anabranch_begin_flush(int descriptor, long long place, long long count) {
+#ifdef __linux__
+    syscall(SYS_sync_file_range, descriptor, place, count, 2 /* SYNC_FILE_RANGE_WRITE */);
+#endif
+}

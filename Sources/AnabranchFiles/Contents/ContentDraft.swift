@@ -1,4 +1,5 @@
 import AnabranchChunks
+import CAttributes
 import Foundation
 
 /// A content that comes past the cache: a file in the folder of the cache, which gets the place of a copy when it is
@@ -118,6 +119,7 @@ final class ContentDraft: Sendable {
         return handle
     }
 
+    /// Writes bytes, and has the disk begin with them: otherwise it would begin when the whole content is flushed.
     private static func write(_ bytes: [UInt8], to descriptor: Int32, at place: Int, _ path: String) throws {
         try bytes.withUnsafeBytes { bytes in
             var written = 0
@@ -129,6 +131,7 @@ final class ContentDraft: Sendable {
                 written += count
             }
         }
+        anabranch_begin_flush(descriptor, Int64(place), Int64(bytes.count))
     }
 
     /// Removes drafts that nobody goes on with.
