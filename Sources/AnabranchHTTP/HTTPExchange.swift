@@ -34,13 +34,13 @@ package struct HTTPExchange: Sendable {
     /// - Returns: nil if the server closed the connection without an answer.
     /// - Throws: `OutgoingConnection.TimeoutError`, `CancellationError`, or why it failed.
     package func answer(
-        _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, body: ByteBuffer = ByteBuffer(),
+        _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, body: [UInt8] = [],
         within limit: TimeAmount
     ) async throws -> Answer? {
         var headers = headers
         headers.add(name: "Host", value: authority)
         headers.add(name: "Connection", value: "close")
-        if method != .GET { headers.add(name: "Content-Length", value: "\(body.readableBytes)") }
+        if method != .GET { headers.add(name: "Content-Length", value: "\(body.count)") }
         let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
         return try await OutgoingConnection.open(host: host, port: port, within: limit) { channel in
             let answer = channel.eventLoop.makePromise(of: Answer?.self)
@@ -69,8 +69,11 @@ private final class ExchangeHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
+    /// How much of the request's body is handed to the socket at once, in bytes.
+    private static let partBytes = 64 << 10
+
     private let head: HTTPRequestHead
-    private let body: ByteBuffer
+    private let body: [UInt8]
     private let answer: EventLoopPromise<HTTPExchange.Answer?>
     private let bytesMax: Int
     /// The part of the answer that has come.
@@ -79,7 +82,7 @@ private final class ExchangeHandler: ChannelInboundHandler {
     private var failure: (any Error)?
 
     init(
-        _ head: HTTPRequestHead, _ body: ByteBuffer, _ answer: EventLoopPromise<HTTPExchange.Answer?>, bytesMax: Int
+        _ head: HTTPRequestHead, _ body: [UInt8], _ answer: EventLoopPromise<HTTPExchange.Answer?>, bytesMax: Int
     ) {
         self.head = head
         self.body = body
@@ -89,10 +92,18 @@ private final class ExchangeHandler: ChannelInboundHandler {
 
     func channelActive(context: ChannelHandlerContext) {
         context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        // A copy of all of it would be memory that comes from the system, page by page.
+        for first in stride(from: 0, to: body.count, by: Self.partBytes) {
+            let part = body[first..<min(first + Self.partBytes, body.count)]
+            send(.body(.byteBuffer(ByteBuffer(bytes: part))), context)
+        }
+        send(.end(nil), context)
+    }
+
+    private func send(_ part: HTTPClientRequestPart, _ context: ChannelHandlerContext) {
         let sent = context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolated().whenFailure { self.failure = $0 }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: sent)
+        sent.futureResult.assumeIsolated().whenFailure { self.failure = self.failure ?? $0 }
+        context.writeAndFlush(wrapOutboundOut(part), promise: sent)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

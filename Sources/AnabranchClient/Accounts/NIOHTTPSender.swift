@@ -26,7 +26,7 @@ public struct NIOHTTPSender: HTTPSender {
         do {
             answer = try await exchange.answer(
                 HTTPMethod(rawValue: request.method), url.target,
-                HTTPHeaders(request.headers.map { ($0.name, $0.value) }), body: ByteBuffer(bytes: request.body),
+                HTTPHeaders(request.headers.map { ($0.name, $0.value) }), body: request.body,
                 within: .milliseconds(Int64(requestMillisecondsMax)))
         } catch let error as CancellationError {
             throw error

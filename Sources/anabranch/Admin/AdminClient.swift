@@ -104,7 +104,7 @@ struct AdminClient {
         _ method: HTTPMethod, _ uri: String, body: Data, _ timeout: TimeAmount = AdminClient.timeout
     ) async throws -> Data {
         let headers: HTTPHeaders = ["Authorization": "Bearer \(token)", "X-Operator": Operator.name]
-        let response = try await exchange(method, uri, headers, ByteBuffer(bytes: body), timeout)
+        let response = try await exchange(method, uri, headers, [UInt8](body), timeout)
         let answer = Data(response.body)
         guard (200..<300).contains(response.head.status.code) else {
             struct Refusal: Decodable {
@@ -119,7 +119,7 @@ struct AdminClient {
     }
 
     private func exchange(
-        _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, _ body: ByteBuffer, _ timeout: TimeAmount
+        _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, _ body: [UInt8], _ timeout: TimeAmount
     ) async throws -> HTTPExchange.Answer {
         let exchange = HTTPExchange(host: host, port: port, tls: makeTLS, answerBytesMax: Self.answerBytesMax)
         let answer: HTTPExchange.Answer?
