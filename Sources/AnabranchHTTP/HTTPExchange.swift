@@ -9,20 +9,23 @@ package struct HTTPExchange: Sendable {
     private let authority: String
     private let tls: (@Sendable () throws -> NIOSSLClientHandler)?
     private let answerBytesMax: Int
+    private let makeBody: @Sendable () -> [UInt8]
 
     /// - Parameters:
     ///   - authority: what stands in the header `Host`; nil for host and port.
     ///   - tls: makes what encrypts the connection; nil for none.
     ///   - answerBytesMax: a longer body of an answer is an error.
+    ///   - makeBody: makes the empty array into which the body of an answer goes.
     package init(
         host: String, port: Int, authority: String? = nil, tls: (@Sendable () throws -> NIOSSLClientHandler)?,
-        answerBytesMax: Int
+        answerBytesMax: Int, makeBody: @escaping @Sendable () -> [UInt8] = { [] }
     ) {
         self.host = host
         self.port = port
         self.authority = authority ?? (host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)")
         self.tls = tls
         self.answerBytesMax = answerBytesMax
+        self.makeBody = makeBody
     }
 
     /// The answer of the server.
@@ -48,7 +51,7 @@ package struct HTTPExchange: Sendable {
             do {
                 if let tls { try pipeline.addHandler(try tls()) }
                 try pipeline.addHTTPClientHandlers()
-                try pipeline.addHandler(ExchangeHandler(head, body, answer, bytesMax: answerBytesMax))
+                try pipeline.addHandler(ExchangeHandler(head, body, answer, bytesMax: answerBytesMax, makeBody))
             } catch {
                 answer.fail(error)
             }
@@ -76,18 +79,21 @@ private final class ExchangeHandler: ChannelInboundHandler {
     private let body: [UInt8]
     private let answer: EventLoopPromise<HTTPExchange.Answer?>
     private let bytesMax: Int
+    private let makeBody: () -> [UInt8]
     /// The part of the answer that has come.
     private var received: HTTPExchange.Answer?
     /// The reason why the request could not be sent. A server that has refused to listen may have said why.
     private var failure: (any Error)?
 
     init(
-        _ head: HTTPRequestHead, _ body: [UInt8], _ answer: EventLoopPromise<HTTPExchange.Answer?>, bytesMax: Int
+        _ head: HTTPRequestHead, _ body: [UInt8], _ answer: EventLoopPromise<HTTPExchange.Answer?>, bytesMax: Int,
+        _ makeBody: @escaping () -> [UInt8]
     ) {
         self.head = head
         self.body = body
         self.answer = answer
         self.bytesMax = bytesMax
+        self.makeBody = makeBody
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -109,18 +115,18 @@ private final class ExchangeHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head):
-            let byteCount = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
-            received = HTTPExchange.Answer(head: head)
+            let byteCount = max(0, head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0)
             guard byteCount <= bytesMax else { return errorCaught(context: context, error: LongAnswerError()) }
+            received = HTTPExchange.Answer(head: head, body: makeBody())
             // A long body would be copied each time that it outgrows its place.
-            received?.body.reserveCapacity(max(0, byteCount))
+            received?.body.reserveCapacity(byteCount)
         case .body(let part):
             guard let count = received?.body.count, count + part.readableBytes <= bytesMax else {
                 return errorCaught(context: context, error: LongAnswerError())
             }
             part.withUnsafeReadableBytes { received?.body += $0 }
         case .end:
-            answer.succeed(received)
+            answer.succeed(received.take())
             context.close(promise: nil)
         }
     }

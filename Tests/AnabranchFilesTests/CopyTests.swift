@@ -167,6 +167,16 @@ import Testing
         }
     }
 
+    /// An array that somebody still reads is used again, and stays as it is for the reader.
+    @Test func aBufferThatIsReadStaysAsItIs() {
+        let buffers = ChunkBuffers(), read = Array("one".utf8)
+        buffers.giveBack(read)
+        var next = buffers.next()
+        #expect(next.isEmpty)
+        next += "another".utf8
+        #expect(read == Array("one".utf8) && next == Array("another".utf8))
+    }
+
     private static func chunks(of bytes: Data) -> [ChunkHash] {
         stride(from: 0, to: bytes.count, by: Manifest.chunkBytes).map {
             ChunkHash(of: bytes[$0..<min(bytes.count, $0 + Manifest.chunkBytes)])

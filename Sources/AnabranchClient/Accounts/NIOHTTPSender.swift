@@ -9,6 +9,9 @@ public struct NIOHTTPSender: HTTPSender {
     /// The longest body of an answer, in bytes; a longer one is an error.
     public var answerBytesMax = 4 << 20
 
+    /// Makes the empty array into which the body of an answer goes.
+    package var makeBody: @Sendable () -> [UInt8] = { [] }
+
     private let tls: ClientTLS
 
     /// - Parameter tls: the servers to trust if the URL is one of `https`.
@@ -21,7 +24,8 @@ public struct NIOHTTPSender: HTTPSender {
         }
         let exchange = HTTPExchange(
             host: url.host, port: url.port, authority: url.authority,
-            tls: url.scheme == "https" ? try tls.handlers(for: url.host) : nil, answerBytesMax: answerBytesMax)
+            tls: url.scheme == "https" ? try tls.handlers(for: url.host) : nil, answerBytesMax: answerBytesMax,
+            makeBody: makeBody)
         let answer: HTTPExchange.Answer?
         do {
             answer = try await exchange.answer(

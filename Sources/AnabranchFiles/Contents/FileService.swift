@@ -10,7 +10,7 @@ public struct FileService: Sendable {
 
     private let base: String
     private let query: String
-    private let sender: any HTTPSender
+    private var sender: any HTTPSender
     /// A token for the next request; a new one, if the last was refused. Nil if the server asks for none.
     private let token: @Sendable (_ isRefused: Bool) async throws -> String?
 
@@ -74,9 +74,16 @@ public struct FileService: Sendable {
     }
 
     /// The bytes of a chunk, which are those of its hash.
-    /// - Parameter disk: where they are hashed: the threads of tasks are few.
-    func get(_ chunk: ChunkHash, hashingOn disk: Disk) async throws -> [UInt8] {
-        let answer = try await send("GET", chunk.description)
+    /// - Parameters:
+    ///   - buffers: where the array for them comes from, with `NIOHTTPSender`.
+    ///   - disk: where they are hashed: the threads of tasks are few.
+    func get(_ chunk: ChunkHash, in buffers: ChunkBuffers, hashingOn disk: Disk) async throws -> [UInt8] {
+        var service = self
+        if var standard = sender as? NIOHTTPSender {
+            standard.makeBody = { buffers.next() }
+            service.sender = standard
+        }
+        let answer = try await service.send("GET", chunk.description)
         guard answer.status == 200 else { throw issue(answer) }
         guard try await disk.run({ ChunkHash(of: answer.body) }) == chunk else {
             throw FileIssue(.damaged, "the server has other bytes of the content than it should: chunk \(chunk)")

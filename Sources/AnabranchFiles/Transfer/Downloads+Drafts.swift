@@ -57,6 +57,7 @@ extension Downloads {
     /// Writes into a draft what is not there yet: from the cache, or else from the server.
     private func fill(_ draft: ContentDraft, _ content: Manifest, _ missing: Set<ChunkHash>) async throws {
         let way = TransferBoard.Way.download(content.id), turns = Turns(atOnce: Self.parallelMax)
+        let buffers = ChunkBuffers()
         var counts: [ChunkHash: Int] = [:], waiting: [ChunkHash] = []
         for (index, chunk) in content.chunks.enumerated() where drafted[content.id]?.contains(chunk) != true {
             if counts[chunk] == nil { waiting.append(chunk) }
@@ -72,10 +73,12 @@ extension Downloads {
                 guard let chunk = rest.popFirst() else { return }
                 group.addTask { [disk] in
                     let own = missing.contains(chunk) ? nil : try await self.stored(chunk)
-                    let bytes: [UInt8] = if let own { own } else { try await self.bytes(of: chunk, turns) }
+                    let bytes: [UInt8] =
+                        if let own { own } else { try await self.bytes(of: chunk, in: buffers, turns) }
                     try await disk.run { try draft.write(bytes, of: chunk) }
                     // Also if another chunk has failed meanwhile.
                     await self.add(chunk, toDraftOf: content)
+                    buffers.giveBack(bytes)
                     return chunk
                 }
             }

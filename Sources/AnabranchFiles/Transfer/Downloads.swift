@@ -153,14 +153,16 @@ actor Downloads {
     }
 
     /// The bytes of a chunk from the server; from the cache's download, if it is on its way there.
-    func bytes(of chunk: ChunkHash, _ turns: Turns) async throws -> [UInt8] {
+    func bytes(of chunk: ChunkHash, in buffers: ChunkBuffers, _ turns: Turns) async throws -> [UInt8] {
         if let task = coming[chunk] { return try await task.valueUnlessCancelled }
-        return try await get(chunk, turns)
+        return try await get(chunk, in: buffers, turns)
     }
 
-    private func get(_ chunk: ChunkHash, _ turns: Turns) async throws -> [UInt8] {
+    private func get(
+        _ chunk: ChunkHash, in buffers: ChunkBuffers = ChunkBuffers(), _ turns: Turns
+    ) async throws -> [UInt8] {
         guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
-        return try await turns.perform { [disk] in try await service.get(chunk, hashingOn: disk) }
+        return try await turns.perform { [disk] in try await service.get(chunk, in: buffers, hashingOn: disk) }
     }
 
     private static func error(_ issue: FileIssue) -> SpaceError {

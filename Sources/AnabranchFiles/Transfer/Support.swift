@@ -17,6 +17,24 @@ actor Turns {
     }
 }
 
+/// Arrays for the chunks of a transfer, which are used again: memory that the system makes costs, page by page, as much
+/// time as the bytes that come.
+final class ChunkBuffers: Sendable {
+    private let free = Mutex<[[UInt8]]>([])
+
+    /// An empty array, with the room that it had for another chunk.
+    func next() -> [UInt8] {
+        var buffer = free.withLock { $0.popLast() } ?? []
+        buffer.removeAll(keepingCapacity: true)
+        return buffer
+    }
+
+    /// Takes the array of a chunk that nobody needs any more.
+    func giveBack(_ buffer: [UInt8]) {
+        free.withLock { if $0.count < Downloads.parallelMax { $0.append(buffer) } }
+    }
+}
+
 /// Runs work that blocks on threads that may block.
 struct Disk: Sendable {
     private let queue = DispatchQueue(label: "anabranch.files", attributes: .concurrent)
