@@ -1,11 +1,13 @@
 """Devices of all kinds on one account, in Python and those of `anabranch ota`, with a Realm client and a client of
 Simperium's wire on the same objects, with a server and devices that are killed and connections that are cut at random:
-at rest all have the same.
+at rest all have the same. As many worlds go on at once as there are processors.
 `world.py ANABRANCH SEED COUNT`, so many worlds; `world.py ANABRANCH SEED sessions=COUNT`, so many that devices of each
 form and language had so many sessions."""
 
 import collections
+import concurrent.futures
 import datetime
+import itertools
 import json
 import os
 import random
@@ -13,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import traceback
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -23,7 +25,6 @@ import programs
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = [os.path.join(HERE, name) for name in ("contacts.json", "calendars.json", "bookmarks.json")]
 SCHEMA = devices.schema(*FILES)
-SESSIONS = collections.Counter()
 
 
 # The dataclasses that devices commit themselves on every second server.
@@ -95,6 +96,7 @@ class World:
         self.server, self.schema, self.rng, self.log = server, schema, random.Random(seed), log
         self.tags = 0
         self.seed = seed
+        self.sessions = collections.Counter()
         self.made, self.deleted = set(), set()
         self.devices = []
         # A server of another configuration is not one of `anabranch`, and so has no such clients.
@@ -105,7 +107,7 @@ class World:
         for index, (form, binary, maps) in enumerate(
                 self.rng.sample([("records", False, True), ("changes", True, True), ("changes", False, False),
                                  ("records", True, False)], self.rng.randint(2, 3))):
-            is_program = program is not None and (index == 0 or self.rng.random() < 0.3)
+            is_program = program is not None and (index == 0 or self.rng.random() < 0.2)
             self.devices.append(self.device(f"d{index}-{seed}", form, binary, maps, program if is_program else None))
         email = f"{seed}@example.com"
         if program is not None and self.rng.random() < 0.5:
@@ -215,7 +217,7 @@ class World:
         cut = None if calm or self.rng.random() < 0.5 else self.rng.randint(1, 12)
         uris = [uri for uri in self.schema if calm or self.rng.random() < 0.8] or list(self.schema)
         language = "Swift" if isinstance(device, programs.ProgramDevice) else "Python"
-        SESSIONS[f"{device.form} in {language}"] += 1
+        self.sessions[f"{device.form} in {language}"] += 1
         try:
             count = device.sync(uris, cut, repeats=not calm)
             self.log.append(f"{device.name} syncs {uris} in {count} messages {device.log}")
@@ -225,7 +227,7 @@ class World:
         device.log = []
 
     def sync_other(self, client, calm=False):
-        SESSIONS[f"of {client.name.split('-')[0]}"] += 1
+        self.sessions[f"of {client.name.split('-')[0]}"] += 1
         self.log.append(f"{client.name} syncs" if client.sync(not calm) else f"{client.name} is cut")
 
     def run(self):
@@ -289,28 +291,39 @@ def main():
     command, first, wanted = sys.argv[1:-2], int(sys.argv[-2]), sys.argv[-1]
     of_each = int(wanted.removeprefix("sessions=")) if wanted.startswith("sessions=") else None
     kinds = [f"{form} in {language}" for form in ("changes", "records") for language in ("Python", "Swift")]
-    servers = [Server(command_in(command, "simperium", by_device)) for by_device in ((), BY_DEVICE)]
-    failed, seed = 0, first
-    try:
-        while any(SESSIONS[kind] < of_each for kind in kinds) if of_each else seed < first + int(wanted):
-            log, server = [], servers[seed % 2]
-            server.make_user(f"{seed}@example.com")
-            try:
-                World(server, SCHEMA, seed, log).run()
-            except Exception as error:  # noqa: BLE001
-                import traceback
-                traceback.print_exc()
-                print(f"seed {seed}: {error}\n" + "\n".join(log))
-                failed = 1
-                break
-            seed += 1
-        else:
-            sessions = ", ".join(f"{number} {kind}" for kind, number in sorted(SESSIONS.items()))
-            print(f"ok {seed - first} worlds from seed {first}; sessions: {sessions}")
-    finally:
-        for server in servers:
-            server.kill()
-    sys.exit(failed)
+    seeds, sessions, failures = itertools.count(first), [], []
+
+    def is_last(seed):
+        if of_each is None:
+            return seed >= first + int(wanted)
+        return all(sum(counts[kind] for counts in sessions) >= of_each for kind in kinds)
+
+    def work():
+        """World after world, with servers of their own, which they kill."""
+        servers = [Server(command_in(command, "simperium", by_device)) for by_device in ((), BY_DEVICE)]
+        try:
+            while not failures and not is_last(seed := next(seeds)):
+                log, server = [], servers[seed % 2]
+                try:
+                    server.make_user(f"{seed}@example.com")
+                    world = World(server, SCHEMA, seed, log)
+                    world.run()
+                    sessions.append(world.sessions)
+                except Exception as error:  # noqa: BLE001
+                    failures.append(f"{traceback.format_exc()}seed {seed}: {error}\n" + "\n".join(log))
+        finally:
+            for server in servers:
+                server.kill()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for worker in [pool.submit(work) for _ in range(os.cpu_count())]:
+            worker.result()
+    for failure in failures:
+        print(failure)
+    if failures:
+        sys.exit(1)
+    counts = ", ".join(f"{number} {kind}" for kind, number in sorted(sum(sessions, collections.Counter()).items()))
+    print(f"ok {len(sessions)} worlds from seed {first}; sessions: {counts}")
 
 
 if __name__ == "__main__":
