@@ -95,13 +95,14 @@ struct PartWriter {
         {
             inlineBytesMax /= 2
         }
-        var isChanged = false
-        for slot in fields.contents.indices {
+        var changed: [(slot: Int, content: Content)] = []
+        for (slot, var content) in fields.contents.enumerated() {
             begin(&self, slot)
-            var content = fields.contents[slot]
-            if write(&content) { (fields.contents[slot], isChanged) = (content, true) }
+            if write(&content) { changed.append((slot, content)) }
         }
-        return isChanged
+        // A loop that writes to the fields would copy all of them first, even if it then changes nothing.
+        for (slot, content) in changed { fields.contents[slot] = content }
+        return !changed.isEmpty
     }
 
     private mutating func store(_ bytes: [UInt8], isText: Bool) -> Content {
