@@ -53,13 +53,12 @@ struct DataclassObserver: RecordObserver {
     }
 
     private func record(
-        _ changes: [ChangeRow], of uri: String, _ row: inout PropertyListDictionary, _ version: UInt64,
+        _ changes: [[UInt8]], of uri: String, _ row: inout PropertyListDictionary, _ version: UInt64,
         _ records: inout PendingRecords
     ) throws {
         let expiry = unixSeconds() + limits.changeDays * 86_400
         var bytes = row.number("bytes")
-        for (ordinal, change) in changes.enumerated() {
-            let value = try change.bytes()
+        for (ordinal, value) in changes.enumerated() {
             bytes += UInt64(value.count + 100)
             let key = ChangeRow.key(uri, version, UInt32(clamping: ordinal))
             records.set(value, at: RowKind.change.place(key.bytes), expiresAt: expiry)
@@ -74,10 +73,10 @@ struct DataclassObserver: RecordObserver {
         for old in try records.records(in: range, countMax: changes.count + 64) { records.set(nil, at: old.place) }
     }
 
-    /// The changes of records by the entry, by dataclass.
-    private func changes(_ step: RecordStep) throws -> [String: [ChangeRow]] {
+    /// The rows of the changes of records by the entry, by dataclass.
+    private func changes(_ step: RecordStep) throws -> [String: [[UInt8]]] {
         let (objects, erasedClasses) = try step.touched()
-        var changes: [String: [ChangeRow]] = [:]
+        var changes: [String: [[UInt8]]] = [:]
         for dataclass in dataclasses {
             var ids: [RecordID] = [], seen: Set<RecordID> = [], new: Set<RecordID> = []
             func add(_ id: RecordID) { if seen.insert(id).inserted { ids.append(id) } }
@@ -101,7 +100,8 @@ struct DataclassObserver: RecordObserver {
             let device = ChangeAuthor(step.author)?.device
             changes[dataclass.uri] = try ids.compactMap { id in
                 try change(
-                    of: id, new.contains(id) ? nil : before.record(id), after, step.entry.version.rawValue, device)
+                    of: id, new.contains(id) ? nil : before.record(id), after, step.entry.version.rawValue, device
+                )?.bytes()
             }
         }
         return changes
