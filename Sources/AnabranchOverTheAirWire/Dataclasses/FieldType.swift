@@ -181,7 +181,9 @@ package enum FieldType: String, CaseIterable, Sendable {
         case (.real, .integer(let number)): return .double(Double(number))
         case (.boolean, .bool(let flag)): return .bool(flag)
         case (.date, .date(let date)): return Self.payload(date)
-        case (.data, .data(let bytes)): return .binary(bytes)
+        case (.data, .data(let bytes)):
+            // Short ones are copied, as texts are: they would keep the memory of the message around them.
+            return .binary(bytes.count > 1_024 ? bytes : bytes.withUnsafeBytes { Array($0) })
         default: throw WrongValue(reason: "no \(rawValue)")
         }
     }

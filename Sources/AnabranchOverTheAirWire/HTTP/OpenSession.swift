@@ -91,6 +91,9 @@ final class OpenSession: Sendable {
         return answer
     }
 
+    /// The length from which on a message is long, in bytes.
+    private static let longMessageBytesMin = 256 << 10
+
     private func receive(
         _ message: ReceivedMessage, _ form: PropertyList.Form, isAllowed: Bool, canWrite: Bool
     ) async throws -> (DeviceSession, answer: [UInt8]) {
@@ -128,6 +131,7 @@ final class OpenSession: Sendable {
                     throw Status(error.code == .limitExceeded ? .limitExceeded : .failed, "the answer: \(error)")
                 }
                 records = data.records
+                if message.bytes.count >= Self.longMessageBytesMin { settings.giveBackMemory() }
                 done.withLock { $0 = (next, answer) }
                 return ChangeAuthor(device: device).bytes
             }

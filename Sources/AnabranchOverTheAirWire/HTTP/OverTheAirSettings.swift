@@ -40,6 +40,9 @@ package struct OverTheAirSettings: Sendable {
     package var messageBytesMax = 4 << 20
     /// How many items of a session may be found too large before it ends.
     package var tooLargeMax = 16
+    /// Gives freed memory back to the system. It is called when a long message is merged: its commit is made on another
+    /// thread, which would not find that memory.
+    package var giveBackMemory: @Sendable () -> Void = {}
 
     package init() {}
 }

@@ -15,4 +15,11 @@ enum MemoryAllocation {
         mallopt(M_TRIM_THRESHOLD, Int32(ownBlockBytesMin))
         #endif
     }
+
+    /// Gives back what is free between blocks that are in use.
+    static func giveBack() {
+        #if canImport(Glibc)
+        malloc_trim(0)
+        #endif
+    }
 }

@@ -151,6 +151,7 @@ struct ServeCommand: AsyncParsableCommand {
         guard !configuration.overTheAir.isEmpty else { return nil }
         var settings = OverTheAirSettings()
         settings.apps = configuration.overTheAir.mapValues(\.app)
+        settings.giveBackMemory = MemoryAllocation.giveBack
         return OverTheAirWire(
             settings: settings, services: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds,
             preciseSeconds: Self.preciseSeconds)
