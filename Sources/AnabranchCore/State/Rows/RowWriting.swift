@@ -27,7 +27,9 @@ extension ObjectGraph {
             encoder.schema(schema)
             writes.write(encoder.bytes, at: .schema)
         }
-        for object in changes.distinctObjects { try write(object, noting: depth(object), &writes) }
+        let objects = changes.distinctObjects
+        writes.rows.reserveCapacity(objects.count)
+        for object in objects { try write(object, noting: depth(object), &writes) }
         unwrittenBytes = 0
         return writes
     }
