@@ -21,9 +21,10 @@ struct BlockingWork: Sendable {
         }
     }
 
-    /// Logs failures of the server's own.
+    /// Logs failures of the server's own; that a client has gone is none.
     /// - Returns: the response, which tells nothing about it.
     func internalError(_ error: any Error) -> HTTPError {
+        if error is CancellationError { return .unavailable }
         let text = (error as? HistoryError)?.withWireCode ?? "\(error)"
         logger.error(failureMessage, metadata: ["error": "\(text)"])
         return .unavailable
