@@ -107,7 +107,7 @@ class World:
         for index, (form, binary, maps) in enumerate(
                 self.rng.sample([("records", False, True), ("changes", True, True), ("changes", False, False),
                                  ("records", True, False)], self.rng.randint(2, 3))):
-            is_program = program is not None and (index == 0 or self.rng.random() < 0.2)
+            is_program = program is not None and (index == 0 or self.rng.random() < 0.15)
             self.devices.append(self.device(f"d{index}-{seed}", form, binary, maps, program if is_program else None))
         email = f"{seed}@example.com"
         if program is not None and self.rng.random() < 0.5:
