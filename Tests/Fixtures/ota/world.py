@@ -315,7 +315,7 @@ def main():
             for server in servers:
                 server.kill()
 
-    with concurrent.futures.ThreadPoolExecutor() as pool:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for worker in [pool.submit(work) for _ in range(os.cpu_count())]:
             worker.result()
     for failure in failures:
