@@ -63,18 +63,21 @@ extension SQLiteFile {
     /// - Parameter checksum: nil only with a damaged record, which cannot be stored then.
     func store(_ entry: LogEntry, checksum: Checksum?) throws {
         let packed = try PackedContent.packed(entry.changeset)
-        try execute(
-            """
-            INSERT INTO log_entry (file, \(SQLiteFile.entryColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO log_entry (file, \(SQLiteFile.entryColumns))
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """)
+        try statement.execute(
+            arguments: [
                 id.number, stored(entry.version), stored(entry.salt), stored(entry.origin),
                 stored(entry.clientVersion), stored(entry.timestamp), stored(entry.cumulativeSize),
                 packed ?? Data(entry.changeset), Data(checksum?.bytes ?? []), entry.base.map(stored),
                 known(entry.uploader.release), known(entry.uploader.protocolVersion),
                 entry.section.isEmpty ? nil : Data(entry.section), packed.map { _ in entry.changeset.count },
             ])
+        // It would keep the changeset, which may be long, until the next entry comes.
+        statement.setUncheckedArguments([])
     }
 
     private func known(_ number: UInt64) -> Int64? { number == 0 ? nil : stored(number) }
