@@ -11,8 +11,9 @@ struct BenchCaptureCommand: AsyncParsableCommand {
         discussion: """
             Prints a JSON line each:
               write      inserts, updates and deletions of --rows rows in one transaction, with capture and without: \
-            processor time in milliseconds, and the ratio; for a table with a UNIQUE column and for one without; a \
-            prepared statement for each row, as applications have it, and one for all
+            processor time in milliseconds, the least of --repeats in turn, and the ratio; for a table with a UNIQUE \
+            column and for one without; a prepared statement for each row, as applications have it, and one for all. \
+            `floor_ratio` is that of triggers that write nothing, and read one row of another table
               install    capture is installed in a database with --installed rows
               collect    --rows rows become objects of a replica, on this machine's disk
               apply      the objects become rows of another database
@@ -28,8 +29,12 @@ struct BenchCaptureCommand: AsyncParsableCommand {
     @Option(help: "How many rows the database has in which capture is installed.")
     var installed = 1_000_000
 
+    @Option(help: "How many times the rows are written.")
+    var repeats = 5
+
     func validate() throws {
         guard rows > 0, installed > 0 else { throw ValidationError("There must be a row.") }
+        guard repeats > 0 else { throw ValidationError("--repeats must be 1 or more.") }
     }
 
     func run() async throws {
@@ -86,32 +91,55 @@ struct BenchCaptureCommand: AsyncParsableCommand {
         ]
     }
 
+    /// The triggers that a table has.
+    private enum Triggers: CaseIterable { case none, reading, capturing }
+
+    /// A trigger for each action that writes nothing. One that notes something has to open a table as well.
+    private static let readingTriggers =
+        "CREATE TABLE other (id INTEGER PRIMARY KEY);"
+        + ["INSERT", "UPDATE", "DELETE"].map { action in
+            "CREATE TRIGGER reading_\(action) AFTER \(action) ON note BEGIN SELECT id FROM other LIMIT 1; END;"
+        }.joined()
+
     private func measureWriting(_ folder: URL, _ title: String, isEach: Bool) throws {
-        let hasUnique = title.hasSuffix("UNIQUE"), statements = statements(isEach: isEach)
-        var times: [[Double]] = []
-        for isCaptured in [false, true] {
-            let name = "write-\(hasUnique)-\(isEach)-\(isCaptured)"
-            let queue = try database(folder, name, title: title)
-            if isCaptured {
-                try CapturedDatabase(path: folder.appendingPathComponent(name).path).install(["note"])
+        let hasUnique = title.hasSuffix("UNIQUE")
+        var least: [Triggers: [Double]] = [:]
+        for _ in 0..<repeats {
+            for triggers in Triggers.allCases {
+                let times = try writingTimes(folder, title, triggers, isEach: isEach)
+                least[triggers] = least[triggers].map { zip($0, times).map(min) } ?? times
             }
-            times.append(
-                try statements.map { _, sql, values in
-                    let start = ProcessorTime.milliseconds
-                    try queue.write { db in
-                        let statement = try db.makeStatement(sql: sql)
-                        for row in 1...(isEach ? rows : 1) { try statement.execute(arguments: values(row)) }
-                    }
-                    return ProcessorTime.milliseconds - start
-                })
         }
-        for (index, statement) in statements.enumerated() {
-            let plain = times[0][index], captured = times[1][index]
+        guard let plain = least[.none], let floor = least[.reading], let captured = least[.capturing] else { return }
+        for (index, statement) in statements(isEach: isEach).enumerated() {
             let what = #""what":"\#(statement.name)","unique":\#(hasUnique),"each":\#(isEach),"rows":\#(rows)"#
+            let divisor = max(plain[index], 0.001)
             print(
                 String(
-                    format: #"{"name":"write",%@,"ms":%.0f,"captured_ms":%.0f,"ratio":%.2f}"#, what, plain, captured,
-                    captured / max(plain, 0.001)))
+                    format: #"{"name":"write",%@,"ms":%.0f,"captured_ms":%.0f,"ratio":%.2f,"floor_ratio":%.2f}"#, what,
+                    plain[index], captured[index], captured[index] / divisor, floor[index] / divisor))
+        }
+    }
+
+    /// The processor time of each statement in a new database.
+    private func writingTimes(_ folder: URL, _ title: String, _ triggers: Triggers, isEach: Bool) throws -> [Double] {
+        let writing = folder.appendingPathComponent("write-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: writing, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: writing) }
+        let queue = try database(writing, "app", title: title)
+        switch triggers {
+        case .none: break
+        case .reading: try queue.write { db in try db.execute(sql: Self.readingTriggers) }
+        case .capturing:
+            try CapturedDatabase(path: writing.appendingPathComponent("app").path).install(["note"])
+        }
+        return try statements(isEach: isEach).map { _, sql, values in
+            let start = ProcessorTime.milliseconds
+            try queue.write { db in
+                let statement = try db.makeStatement(sql: sql)
+                for row in 1...(isEach ? rows : 1) { try statement.execute(arguments: values(row)) }
+            }
+            return ProcessorTime.milliseconds - start
         }
     }
 
