@@ -13,6 +13,8 @@ struct Application {
         var writtenBack: [ObjectChange] = []
         /// Objects that wait, with the reasons.
         var waiting: [DirtyObject: String] = [:]
+        /// Rows that have got their objects.
+        var arrived: [RowKey] = []
         /// Triggers of the application that write for ever.
         var isUnstable = false
 
@@ -124,6 +126,7 @@ struct Application {
             }
             if database.hasSideEffects { try undoSideEffects(after: top) }
             try db.run("DELETE FROM sync_history WHERE id > ?", [.int(top)])
+            try database.recordReferred(outcome.arrived)
             try park(failed)
             try clearPending(done)
             return outcome
@@ -321,6 +324,7 @@ struct Application {
             try database.record(row, seen: digest)
         } else {
             try database.map(row, to: dirty.guid, seen: digest)
+            outcome.arrived.append(row)
             try database.write(dirty.guid, to: row, of: table)
         }
         return values

@@ -40,6 +40,8 @@ struct Collection {
     private var map: [RowKey: UUIDBytes?] = [:]
     /// The rows whose objects are others now.
     private var remapped: Set<RowKey> = []
+    /// The rows that have lost their objects; true for those whose objects have another row now.
+    private var vacated: [RowKey: Bool] = [:]
     private var rows: [UUIDBytes: RowKey] = [:]
     /// The rows as they were when they were last seen.
     private var seen: [UUIDBytes: RowDigest] = [:]
@@ -153,9 +155,14 @@ struct Collection {
                 let guid = try guid(of: before)
                 try erase(row)
                 try set(before, nil)
-                if let guid { try set(row, guid) }
+                if let guid {
+                    try set(row, guid)
+                    vacated[before] = true
+                }
             }
-            if let guid = try guid(of: row) { change(guid, in: row.table, []) }
+            if let guid = try guid(of: row) {
+                change(guid, in: row.table, before == row ? [] : try database.danglingColumns(of: before))
+            }
         case 3: try erase(row)
         case 5:
             if let guid = try guid(of: row) { change(guid, in: row.table, nil) } else { try add(row) }
@@ -211,6 +218,7 @@ struct Collection {
     private mutating func erase(_ row: RowKey) throws {
         guard let guid = try guid(of: row) else { return }
         try set(row, nil)
+        vacated[row] = vacated[row] ?? false
         if drafts[guid]?.kind == .create {
             drafts[guid] = nil
         } else {
@@ -238,6 +246,7 @@ struct Collection {
                 try add(row)
             }
         }
+        try findReferences()
         try relink()
         let positions = Dictionary(uniqueKeysWithValues: database.tables.enumerated().map { ($1.number, $0) })
         var changes: [(place: Int, change: ObjectChange)] = []
@@ -265,8 +274,11 @@ struct Collection {
             guard found.fits else {
                 // The row belongs to this database alone from now on.
                 try set(row, nil)
-                if draft.kind == .update, table.rule.pushes.contains(.delete) {
-                    changes.append((-place, ObjectChange(of: table, guid, .erase)))
+                if draft.kind == .update {
+                    vacated[row] = false
+                    if table.rule.pushes.contains(.delete) {
+                        changes.append((-place, ObjectChange(of: table, guid, .erase)))
+                    }
                 }
                 continue
             }
@@ -288,6 +300,7 @@ struct Collection {
             }
             changes.append((place + 1, change))
         }
+        try findReferences()
         // Objects that others link to come first, and are erased last.
         changes.sort { $0.place < $1.place }
         collected.changes = changes.map(\.change)
@@ -328,6 +341,24 @@ struct Collection {
             change.fields.append((form.column.name, payload))
         } else {
             collected.issues.append(CaptureConflict(valueIn: form.column.name, of: change.guid, in: table.number))
+        }
+    }
+
+    /// Looks for references to rows that have lost their objects: where no foreign keys are checked, a row can go, or
+    /// get another key, while others refer to it.
+    private mutating func findReferences() throws {
+        defer { vacated = [:] }
+        for (number, left) in Dictionary(grouping: vacated.keys, by: \.table) {
+            guard let target = tables[number] else { continue }
+            for reference in try database.references(to: left.map(\.key), in: target) {
+                guard let owner = try guid(of: reference.row) else { continue }
+                if try guid(of: reference.target) != nil || vacated[reference.target] ?? false {
+                    change(owner, in: reference.row.table, [reference.column])
+                } else {
+                    // The link of the object has gone with the one that it led to.
+                    collected.dangling.append(reference)
+                }
+            }
         }
     }
 

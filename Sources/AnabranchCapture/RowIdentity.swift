@@ -60,6 +60,42 @@ extension CapturedDatabase {
         try key(referredToBy: value, in: target).map { RowKey(table: target.number, key: $0) }
     }
 
+    /// The references of rows to keys of a table, whether there are such rows or not.
+    func references(to keys: [SQLValue], in target: CapturedTable) throws -> [DanglingReference] {
+        let values = keys.compactMap { target.keyValues($0)?.first }
+        let places = Array(repeating: "?", count: Self.referredValues).joined(separator: ", ")
+        var found: [DanglingReference] = []
+        for table in tables {
+            for (index, column) in table.properties.enumerated() where column.target == target.name {
+                let name = column.name.quoted
+                for start in stride(from: 0, to: values.count, by: Self.referredValues) {
+                    // A place without a value is null, to which nothing refers.
+                    let rows = try db.rows(
+                        """
+                        SELECT \(table.keyText), \(name) FROM main.\(table.name.quoted) WHERE \(name) IN (\(places))
+                        """, Array(values[start..<min(start + Self.referredValues, values.count)]))
+                    for row in rows {
+                        guard let referred = try self.row(referredToBy: row[1], in: target) else { continue }
+                        found.append(
+                            DanglingReference(
+                                target: referred, row: RowKey(table: table.number, key: row[0]), column: index))
+                    }
+                }
+            }
+        }
+        return found
+    }
+
+    /// The number of values that one query looks for: without an index it reads the whole table.
+    private static let referredValues = 1_000
+
+    /// The columns of a row whose references lead to rows without objects.
+    func danglingColumns(of row: RowKey) throws -> Set<Int> {
+        let found = try db.rows(
+            "SELECT cid FROM sync_dangling WHERE tbl = ? AND key = ?", [.int(row.table), row.key])
+        return Set(found.compactMap { $0[0].int.map { Int($0) } })
+    }
+
     /// The row of a key: the values of its columns, and whether the filter holds; nil if there is none.
     func readRow(_ key: SQLValue, of table: CapturedTable) throws -> (values: [SQLValue], fits: Bool)? {
         guard let keyValues = table.keyValues(key) else { return nil }

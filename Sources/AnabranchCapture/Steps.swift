@@ -165,6 +165,18 @@ extension CapturedDatabase {
         }
     }
 
+    /// Writes an entry for each row that others have referred to before it came, so that they are collected.
+    func recordReferred(_ rows: [RowKey]) throws {
+        guard try db.value("SELECT 1 FROM sync_dangling LIMIT 1") != nil else { return }
+        for row in rows {
+            try db.run(
+                """
+                INSERT INTO sync_history (tbl, key, action, was) SELECT target, target_key, 2, target_key
+                FROM sync_dangling WHERE target = ? AND target_key = ? LIMIT 1
+                """, [.int(row.table), row.key])
+        }
+    }
+
     /// Records that the rows are those of the objects of a version of the replica.
     func recordApplied(_ version: ClientVersion, of replica: SQLValue?) throws {
         let number = SQLValue.int(Int64(clamping: version.rawValue))
