@@ -167,13 +167,15 @@ public actor TableBridge {
     // MARK: Beginning
 
     /// Waits until everything is here that the server has of the tables: passes begin then, since a row without object
-    /// is deleted. Returns at once if they have begun.
+    /// is deleted. Returns at once if they have begun with the replica as it is.
     ///
     /// - Throws: `BridgeError` if the tables cannot be read; `SyncError` if the wait would never end.
     public func waitForFirstDownload() async throws {
-        guard begun == nil else { return }
+        // After a client reset, the replica is another one.
+        let record = await replica.record
+        if let begun, begun == record.file { return }
         // What is on the server decides what classes there are, and which objects are gone.
-        if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        if !record.hasSynced { try await replica.waitForDownload() }
         guard await replica.record.subscriptions != nil else { return }
         await enter()
         do {
