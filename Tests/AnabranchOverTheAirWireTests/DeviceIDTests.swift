@@ -151,6 +151,37 @@ import Testing
         }
     }
 
+    /// The device has not seen that the record was gone: the answer that said so was lost.
+    @Test func anIDStaysWithARecordThatIsMadeAgain() async throws {
+        try await DeviceRig.run { rig in
+            let key = "0f0e0d0c-0000-4000-8000-00000000000a"
+            var one = Talker(rig, "one"), two = Talker(rig, "two")
+            let first = try await one.slow(Self.uri, "0", [key: Self.contact(["name": "Ann"])])
+            let slow = try await two.slow(Self.uri, "0"), anchor = slow.anchor(Self.uri)
+            var response = try #require(slow.commands("sync-changes").first).response([Status(.ok)])
+            response.params["idmap"] = [key: "M1"]
+            _ = try await two.send([response], isFinal: true)
+            func edit(_ anchor: String?, _ number: Int, _ item: PropertyList) async throws -> Message {
+                try await two.fast(
+                    Self.uri, "\(number)", last: "\(number - 1)", anchor: anchor, .changes, ["M1": item])
+            }
+            let gone = try await one.fast(
+                Self.uri, "1", last: "0", anchor: first.anchor(Self.uri), .changes, [key: ["op": "delete"]])
+            let lost = try await edit(anchor, 1, ["op": "modify", "set": ["name": "Anna"]])
+            #expect(lost.pushed(Self.uri)["M1"]?["op"] == "delete")
+            _ = try await one.fast(
+                Self.uri, "2", last: "1", anchor: gone.anchor(Self.uri), .changes,
+                [key: ["op": "add", "entity": "contact", "set": ["name": "Bea"]]])
+            let again = try await edit(anchor, 1, ["op": "modify", "set": ["name": "Anne"]])
+            #expect(again.pushed(Self.uri)["M1"]?["set"]?["name"] == "Bea")
+            let last = try await edit(again.anchor(Self.uri), 2, ["op": "modify", "set": ["company": "c"]])
+            #expect(last.codes(2) == [.ok])
+            var three = Talker(rig, "three")
+            #expect(
+                try await three.slow(Self.uri, "0").pushed(Self.uri)[key]?["fields"] == ["name": "Bea", "company": "c"])
+        }
+    }
+
     // MARK: Slow
 
     /// An id that is the key of a record is no other record's, however much both differ.

@@ -50,9 +50,14 @@ extension ClassMingle {
             settled.contains(id) && !forcedIDs.contains(id) && !filter.isLimiting
         }
         func tell(_ id: RecordID, _ now: RecordFields?) throws {
-            if now == nil, let text = view.text(of: id) {
+            if now == nil || !erased.isEmpty, let text = view.text(of: id) {
                 let local = try ids.local(text, of: id.entity, data.records)
-                if !local.hasBytes(of: text) { erased.insert(ExactString(local)) }
+                // It may have been made again before the device could see that it was gone.
+                if now != nil {
+                    erased.remove(ExactString(local))
+                } else if !local.hasBytes(of: text) {
+                    erased.insert(ExactString(local))
+                }
             }
             let entity = dataclass.entities[id.entity], known = try known(id, data)
             if waiting.gone.contains(id) { return }

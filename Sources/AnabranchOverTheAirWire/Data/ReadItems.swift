@@ -98,7 +98,7 @@ final class ItemReader {
         let local = try known ?? ids.record(id, of: entity, data.records)
         var target = local
         if target == nil {
-            let candidates = ids.view.candidates(id, of: entity)
+            let candidates = ids.view.candidates(id, of: entity ?? added[ExactString(id)])
             target = try candidates.first { try ids.view.object($0) != nil }
             guard target != nil || id.utf8.count <= LocalIDs.bytesMax else {
                 throw bad(id, "the id of a new record has at most \(LocalIDs.bytesMax) bytes")
