@@ -127,4 +127,41 @@ struct TransferTests {
             for proxy in [upward, downward] { try await proxy.close() }
         }
     }
+
+    /// A content is in the database before the space shows it as waiting: an upload may come in between.
+    @Test func whatBeginsToWaitDuringAnUploadIsNotPublishedWithoutItsChunks() async throws {
+        try await FilesRig.run { rig in
+            let onNow = Mutex<(@Sendable () -> Void)?>(nil)
+            let one = try await rig.device("one") { settings in
+                settings.now = {
+                    onNow.withLock { $0.take() }?()
+                    return Date()
+                }
+            }
+            try await one.connect()
+            try await one.put("/a", "1")
+            try await one.synchronize()
+            let space = one.space, file = try space.open(SpacePath("/a")), first = try file.content()
+            let source = rig.folder.appendingPathComponent("source")
+            try Data("2".utf8).write(to: source)
+            let stored = try space.cache.store(contentsOf: source)
+            let content = try #require(Manifest(size: 1, chunks: stored.chunks, ancestors: [first.id]))
+            let row = ContentCache.Pending(
+                file: file.key, content: content, base: first.id, name: "a", parent: nil, modified: Date(),
+                isCopy: false)
+            try space.cache.add(row)
+            // The upload asks for the time once it has looked whether the content waits.
+            onNow.withLock { $0 = { space.setWaiting(row, row.file, origin: .local) } }
+            _ = await space.uploadAll()
+            onNow.withLock { $0 = nil }
+            if try one.store.find(FileRecord.self, file.key)?.content != content {
+                space.setWaiting(row, row.file, origin: .local)
+                space.uploadBell.ring()
+            }
+            try await one.synchronize()
+            #expect(try one.store.find(FileRecord.self, file.key)?.content == content)
+            #expect(try await rig.missing(content.chunks).isEmpty)
+            try await one.close()
+        }
+    }
 }

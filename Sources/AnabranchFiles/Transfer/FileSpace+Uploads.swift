@@ -54,7 +54,9 @@ extension FileSpace {
     /// Uploads and publishes a content.
     /// - Returns: the copy that it has become, since somebody else has written the file.
     private func upload(_ row: ContentCache.Pending) async throws -> ContentCache.Pending? {
-        if isWaiting(row) { try await uploadChunks(of: row) }
+        // Who has just written it down rings when it waits. Nothing is published whose chunks have not gone up.
+        guard isWaiting(row) else { return nil }
+        try await uploadChunks(of: row)
         let cache = cache, device = settings.deviceName, now = settings.now()
         return try await turns.perform { [self] in
             // It may have been written again.
