@@ -150,6 +150,26 @@ import Testing
         }
     }
 
+    @Test func aFolderThatIsRemovedDuringAComparisonDoesNotComeBack() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")
+            let mirror = try FolderMirror(
+                device.space, folder: folder, database: device.folder.appendingPathComponent("rows").path
+            ) { report in
+                // The folder has been found by then.
+                if case .up("created", let path) = report, path.name == "a" { rmdir(folder.path + "/f") }
+            }
+            mkdir(folder.path + "/f", 0o755)
+            while try await mirror.compare() > 0 {}
+            #expect(try await device.tree() == ["/f/": ""])
+            try Self.write(folder.path + "/a", "1")
+            while try await mirror.compare() > 0 {}
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["a"])
+            #expect(try await device.tree() == ["/a": "1"])
+            try await device.close()
+        }
+    }
+
     @Test func aFileKeepsItsRightsWhenItIsUpdated() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)

@@ -69,8 +69,9 @@ extension FolderMirror {
     }
 
     private func makeFolder(_ entry: SpaceEntry) throws {
+        // One that is gone from its place was removed since the scan: the next one takes that up.
+        guard rows.byKey[entry.key] == nil else { return }
         let path = try safe(entry.path)
-        if rows.byKey[entry.key] != nil, FolderScan.look(path)?.isFolder == true { return }
         try checkName(of: entry)
         // Two may have got one name: then the other has another one now, and its turn comes.
         if let other = rows.row(at: entry.path), other.key != entry.key { try setAside(other) }
