@@ -170,6 +170,52 @@ import Testing
         }
     }
 
+    /// As files that come out of two archives, in which all have one time.
+    @Test func aFileWithTheInodeOfAnotherIsNotTakenForIt() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            var made: [String: String] = [:]
+            for name in ["a", "b"] {
+                for path in made.keys { unlink(folder + path) }
+                made = Dictionary(uniqueKeysWithValues: (10..<40).map { ("/\(name)\($0)", "\(name) of \($0)") })
+                for (path, text) in made {
+                    try Self.write(folder + path, text)
+                    try FileManager.default.setAttributes(
+                        [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)], ofItemAtPath: folder + path)
+                }
+                while try await mirror.compare() > 0 {}
+                #expect(try await device.tree() == made)
+            }
+            try await device.close()
+        }
+    }
+
+    /// The process has ended when the space had the content, and its row was not written yet.
+    @Test func anEditAfterAKillIsNoConflict() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")
+            let rows = device.folder.appendingPathComponent("rows").path, killed = Mutex("")
+            let mirror = try FolderMirror(device.space, folder: folder, database: rows) { report in
+                guard case .up = report else { return }
+                let copy = killed.withLock { $0 }
+                for end in ["", "-wal"] { try? FileManager.default.copyItem(atPath: rows + end, toPath: copy + end) }
+            }
+            // A file that is made, and one that is edited.
+            for (text, edited) in [("1", "2"), ("3", "4")] {
+                let copy = "\(rows) with \(text)"
+                killed.withLock { $0 = copy }
+                try Self.write(folder.path + "/a", text)
+                while try await mirror.compare() > 0 {}
+                try Self.write(folder.path + "/a", edited)
+                let next = try FolderMirror(device.space, folder: folder, database: copy)
+                while try await next.compare() > 0 {}
+                #expect(try await device.tree() == ["/a": edited])
+                while try await mirror.compare() > 0 {}
+            }
+            try await device.close()
+        }
+    }
+
     @Test func aFileKeepsItsRightsWhenItIsUpdated() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)

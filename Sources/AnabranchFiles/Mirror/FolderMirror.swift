@@ -122,7 +122,7 @@ package actor FolderMirror {
         try await takeUpMoves(found, isFolder: true)
         try await takeUpDeletions(replaced(by: found))
         let new = found.keys.sorted { $0.components.count < $1.components.count }
-        for path in new where found[path]?.isFolder == true && rows.row(at: path) == nil {
+        for path in new where found[path]?.isFolder == true && rows.row(at: path)?.found != found[path] {
             try await attempt(path) {
                 let known = try? self.space.info(path)
                 if known == nil {
@@ -194,10 +194,20 @@ package actor FolderMirror {
         // An empty content has nothing to lose: this process may have ended after it had made the file.
         if let entry, entry.size > 0, entry.key != row?.key || entry.contentID != row?.content {
             // Both sides have something new: that of the folder gets another name.
-            return try await keepBoth(path, now, entry)
+            guard try wasTakenUp(entry) else { return try await keepBoth(path, now, entry) }
+            let former = FolderScan.Found(isFolder: false, inode: 0)
+            try rows.set(.init(key: entry.key, path: path, found: former, content: entry.contentID))
         }
-        let url = URL(fileURLWithPath: self.path(path)), isNew = entry == nil
-        let file = try await (isNew ? space.create(path, contentsOf: url, followsLinks: false) : space.open(path))
+        let url = URL(fileURLWithPath: self.path(path)), isNew = entry == nil, begun = rows.begun
+        let store: @Sendable (ContentCache) throws -> Manifest = { cache in
+            let stored = try cache.store(contentsOf: url, followsLinks: false)
+            do { try begun.note(path, stored.chunks) } catch {
+                cache.release(stored.chunks)
+                throw error
+            }
+            return stored
+        }
+        let file = try await (isNew ? space.create(path, store) : space.open(path))
         defer { file.close() }
         // The space may have got another one since.
         let base = try file.content().id.description
@@ -206,10 +216,16 @@ package actor FolderMirror {
             return try await takeUp(path, now)
         }
         // The folder has had the content before it, whether the cache has it or not.
-        if !isNew { try await space.write(file, isSeen: true) { try $0.store(contentsOf: url, followsLinks: false) } }
+        if !isNew { try await space.write(file, isSeen: true, store) }
         let content = try file.content().id.description
         if content != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
         try rows.set(.init(key: file.key, path: path, found: now, content: content))
+    }
+
+    /// True if the space has its content from here, although no row says so.
+    private func wasTakenUp(_ entry: SpaceEntry) throws -> Bool {
+        guard let content = space.newestContent(of: entry.key) else { return false }
+        return try rows.begun.isNoted(entry.path, content.chunks)
     }
 
     private func keepBoth(_ path: SpacePath, _ now: FolderScan.Found, _ entry: SpaceEntry) async throws {

@@ -10,6 +10,9 @@ struct FolderScan: Sendable {
         var size: Int64 = 0
         /// Nanoseconds since 1970; beyond the year 2262, a number that only tells times apart.
         var modified: Int64 = 0
+        /// When it was made, in nanoseconds since 1970; 0 where it is not known. Of two that have had the same inode, one
+        /// after the other, size and modification may be the same as well, as of files that come out of archives.
+        var born: Int64 = 0
     }
 
     /// The ending of files that are being written here.
@@ -64,7 +67,7 @@ struct FolderScan: Sendable {
                 guard let status = Self.status(root + "\(child)") else { continue }
                 if name.hasSuffix(Self.draftEnding) {
                     if Self.isDraftName(name), status.st_mode & S_IFMT == S_IFREG {
-                        drafts.append((root + "\(child)", Found(status).modified))
+                        drafts.append((root + "\(child)", Found(status, root + "\(child)").modified))
                     }
                     continue
                 }
@@ -73,9 +76,9 @@ struct FolderScan: Sendable {
                     continue
                 }
                 switch status.st_mode & S_IFMT {
-                case S_IFREG: found[child] = Found(status)
+                case S_IFREG: found[child] = Found(status, root + "\(child)")
                 case S_IFDIR:
-                    found[child] = Found(status)
+                    found[child] = Found(status, root + "\(child)")
                     waiting.append(child)
                 case S_IFLNK: skipped.append(("\(root)\(child)", "it is a link"))
                 default: skipped.append(("\(root)\(child)", "it is a special file"))
@@ -92,7 +95,7 @@ struct FolderScan: Sendable {
     /// A file or folder as it is now; nil if there is none, or if it is a link or something else.
     static func look(_ path: String) -> Found? {
         guard let status = status(path), [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else { return nil }
-        return Found(status)
+        return Found(status, path)
     }
 
     /// True if there is no file or folder of that name. It is not known where nobody may look.
@@ -107,9 +110,10 @@ struct FolderScan: Sendable {
 }
 
 extension FolderScan.Found {
-    fileprivate init(_ status: stat) {
+    fileprivate init(_ status: stat, _ path: String) {
         isFolder = status.st_mode & S_IFMT == S_IFDIR
         inode = UInt64(status.st_ino)
+        born = FolderMark.birthTime(of: path)
         guard !isFolder else { return }
         size = Int64(status.st_size)
         modified = Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)

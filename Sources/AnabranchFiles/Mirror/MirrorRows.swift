@@ -12,6 +12,29 @@ struct MirrorRows: Sendable {
         var content: String?
     }
 
+    /// The contents of the folder that are being taken up. A process that ends before the row of one is written may
+    /// have told the space already: for the next one, that is what folder and space have had in common.
+    struct Begun: Sendable {
+        fileprivate let database: DatabaseQueue
+
+        func note(_ path: SpacePath, _ chunks: [ChunkHash]) throws {
+            try MirrorRows.write(database) { database in
+                try database.execute(
+                    sql: "INSERT OR REPLACE INTO begun VALUES (?, ?)",
+                    arguments: [path.description, Data(ChunkHash(of: chunks.flatMap(\.bytes)).bytes)])
+            }
+        }
+
+        func isNoted(_ path: SpacePath, _ chunks: [ChunkHash]) throws -> Bool {
+            try MirrorRows.write(database) { database in
+                try GRDB.Row.fetchOne(
+                    database, sql: "SELECT 1 FROM begun WHERE path = ? AND chunks = ?",
+                    arguments: [path.description, Data(ChunkHash(of: chunks.flatMap(\.bytes)).bytes)]) != nil
+            }
+        }
+    }
+
+    let begun: Begun
     private let database: DatabaseQueue
     private(set) var byKey: [UUID: Row] = [:]
     private(set) var byPath: [SpacePath: UUID] = [:]
@@ -27,14 +50,19 @@ struct MirrorRows: Sendable {
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
             }
             database = try DatabaseQueue(path: path, configuration: settings)
+            begun = Begun(database: database)
             try database.write { database in
                 try database.execute(
                     sql: """
                         CREATE TABLE IF NOT EXISTS mirrored (
                             key BLOB PRIMARY KEY, path TEXT, is_folder INTEGER, inode INTEGER, size INTEGER,
-                            modified INTEGER, content TEXT);
-                        CREATE TABLE IF NOT EXISTS folder (mark TEXT)
+                            modified INTEGER, content TEXT, born INTEGER);
+                        CREATE TABLE IF NOT EXISTS folder (mark TEXT);
+                        CREATE TABLE IF NOT EXISTS begun (path TEXT PRIMARY KEY, chunks BLOB)
                         """)
+                if try !database.columns(in: "mirrored").contains(where: { $0.name == "born" }) {
+                    try database.execute(sql: "ALTER TABLE mirrored ADD COLUMN born INTEGER DEFAULT 0")
+                }
                 guard try String.fetchOne(database, sql: "SELECT mark FROM folder") != folder else { return }
                 try database.execute(sql: "DELETE FROM mirrored; DELETE FROM folder")
                 try database.execute(sql: "INSERT INTO folder VALUES (?)", arguments: [folder])
@@ -45,7 +73,7 @@ struct MirrorRows: Sendable {
                 }
                 let found = FolderScan.Found(
                     isFolder: row["is_folder"], inode: UInt64(bitPattern: row["inode"]), size: row["size"],
-                    modified: row["modified"])
+                    modified: row["modified"], born: row["born"])
                 guard byPath[path] == nil else { continue }
                 byKey[key] = Row(key: key, path: path, found: found, content: row["content"])
                 byPath[path] = key
@@ -65,11 +93,12 @@ struct MirrorRows: Sendable {
         byPath[row.path] = row.key
         try write { database in
             try database.execute(
-                sql: "INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?, ?, ?, ?, ?)",
+                sql: "INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 arguments: [
                     row.key.data, row.path.description, row.found.isFolder, Int64(bitPattern: row.found.inode),
-                    row.found.size, row.found.modified, row.content,
+                    row.found.size, row.found.modified, row.content, row.found.born,
                 ])
+            try database.execute(sql: "DELETE FROM begun WHERE path = ?", arguments: [row.path.description])
         }
     }
 
@@ -89,7 +118,9 @@ struct MirrorRows: Sendable {
         }
     }
 
-    private func write(_ body: (Database) throws -> Void) throws {
-        do { try database.write(body) } catch { throw SpaceError(.storageFailed, "\(error)") }
+    private func write(_ body: (Database) throws -> Void) throws { try Self.write(database, body) }
+
+    private static func write<Value>(_ database: DatabaseQueue, _ body: (Database) throws -> Value) throws -> Value {
+        do { return try database.write(body) } catch { throw SpaceError(.storageFailed, "\(error)") }
     }
 }

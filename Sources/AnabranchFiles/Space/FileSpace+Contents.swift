@@ -295,11 +295,6 @@ extension FileSpace {
         uploadBell.ring()
     }
 
-    /// Makes a file with the content of one on the disk, and opens it. Nothing is made if that one cannot be read.
-    package func create(_ path: SpacePath, contentsOf url: URL, followsLinks: Bool = true) async throws -> SpaceFile {
-        try await create(path) { try $0.store(contentsOf: url, followsLinks: followsLinks) }
-    }
-
     /// Makes a file of the disk, or the standard input, the content of a file of the space, which is made if it is
     /// missing.
     /// - Parameters:
@@ -316,7 +311,8 @@ extension FileSpace {
         try await write(file, isSeen: isSeen, store)
     }
 
-    private func create(
+    /// Makes a file with the content that `store` returns, and opens it. Nothing is made if `store` fails.
+    func create(
         _ path: SpacePath, _ store: @escaping @Sendable (ContentCache) throws -> Manifest
     ) async throws -> SpaceFile {
         let cache = cache, stored = try await disk.run { try store(cache) }
