@@ -170,6 +170,20 @@ import Testing
         }
     }
 
+    @Test func twoMirrorsDoNotShareAFolder() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            do {
+                let other = try FolderClaim(folder)
+                await #expect(throws: SpaceError.self) { try await mirror.run() }
+                await #expect(throws: SpaceError.self) { try await mirror.settle() }
+                withExtendedLifetime(other) {}
+            }
+            try await mirror.settle()
+            try await device.close()
+        }
+    }
+
     /// As files that come out of two archives, in which all have one time.
     @Test func aFileWithTheInodeOfAnotherIsNotTakenForIt() async throws {
         try await FilesRig.run { rig in

@@ -56,19 +56,30 @@ package actor FolderMirror {
     }
 
     /// Keeps both equal until the task is cancelled.
+    /// - Throws: `SpaceError` if another mirror has the folder, or it is replaced.
     package func run() async throws {
-        let bell = Bell(), watch = FolderWatch(bell), changes = space.changes()
+        let claim = try FolderClaim(root), bell = Bell(), watch = FolderWatch(bell), changes = space.changes()
         let following = Task { for await _ in changes { bell.ring() } }
         defer { following.cancel() }
-        var isWatched = true
+        var isWatched: Bool
         repeat {
             // What belongs together comes together.
             try await Task.sleep(for: .milliseconds(50))
+            isWatched = true
             for folder in [SpacePath.root] + (try await scan().found.filter { $0.value.isFolder }.map(\.key)) {
                 isWatched = watch?.add(path(folder)) ?? false && isWatched
             }
             while try await compare() > 0 { try Task.checkCancellation() }
         } while await bell.wait(atMost: isWatched ? .seconds(30) : .seconds(1))
+        withExtendedLifetime(claim) {}
+    }
+
+    /// Compares and changes both until they are equal.
+    /// - Throws: as `run`.
+    package func settle() async throws {
+        let claim = try FolderClaim(root)
+        while try await compare() > 0 {}
+        withExtendedLifetime(claim) {}
     }
 
     /// Compares folder and space once, and makes the necessary changes.

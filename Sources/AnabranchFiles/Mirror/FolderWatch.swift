@@ -34,7 +34,8 @@ final class FolderWatch: Sendable {
     func add(_ path: String) -> Bool {
         #if os(Linux)
         let kinds = IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR
-        return inotify_add_watch(descriptor, path, UInt32(kinds)) >= 0 || errno == ENOENT || errno == ENOTDIR
+        // That a folder can be read again is told of the one around it.
+        return inotify_add_watch(descriptor, path, UInt32(kinds)) >= 0 || [ENOENT, ENOTDIR, EACCES].contains(errno)
         #else
         return false
         #endif

@@ -52,10 +52,13 @@ struct FilesMirror: AsyncParsableCommand {
         try await OpenSpace.with(options) { open in
             try await open.bringNames()
             let mirror = try FolderMirror(open.space, folder: folder, database: rows) { Self.show($0, json) }
-            let showing = open.show("transferred")
-            defer { showing.cancel() }
+            let showing = open.show("transferred"), telling = Self.tellIssues(of: open.space)
+            defer {
+                showing.cancel()
+                telling.cancel()
+            }
             if once {
-                while try await mirror.compare() > 0 {}
+                try await mirror.settle()
                 return try await open.upload()
             }
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -65,6 +68,24 @@ struct FilesMirror: AsyncParsableCommand {
                 group.cancelAll()
             }
         }
+    }
+
+    /// Tells what keeps contents from being uploaded, each thing once, until it is cancelled.
+    private static func tellIssues(of space: FileSpace) -> Task<Void, Never> {
+        Task {
+            var told: Set<String> = []
+            while (try? await Task.sleep(for: .seconds(1))) != nil {
+                for issue in space.status.issues where issue.kind != .offline {
+                    guard let path = issue.path else { continue }
+                    let text = "not uploaded: \(path): \(issue.reason)\n"
+                    if told.insert(text).inserted { tell(text) }
+                }
+            }
+        }
+    }
+
+    private static func tell(_ text: String) {
+        FileHandle.standardError.write(Data(TerminalText.escaped(text).utf8))
     }
 
     private static func show(_ report: FolderMirror.Report, _ json: Bool) {
@@ -77,8 +98,7 @@ struct FilesMirror: AsyncParsableCommand {
             members = ["from": "space", "change": .string(word), "path": .string(path.description)]
             text = "< \(word)  \(path)"
         case .skipped(let path, let reason):
-            FileHandle.standardError.write(Data(TerminalText.escaped("passed over: \(path): \(reason)\n").utf8))
-            return
+            return tell("passed over: \(path): \(reason)\n")
         }
         if json {
             StandardOutput.write(line: Array(JSONValue.object(members).encoded.utf8))

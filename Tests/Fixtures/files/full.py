@@ -3,13 +3,15 @@
     full.py PATH-OF-ANABRANCH
 
 Each time the command says so in a sentence and ends with 1; nothing is damaged; and once there is room, the same command
-succeeds, and another device gets the same bytes. The exit status is 1 if something else happens.
+succeeds, and another device gets the same bytes. A mirror tells it, too, and goes on. The exit status is 1 if something
+else happens.
 """
 
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 from space import Server, command, faults, folder
 
@@ -55,6 +57,22 @@ def main():
             copy = place / f"copy-{owner}"
             subprocess.run(command(program, server, place / "two", "get", name, copy), check=True)
             ok = copy.read_bytes() == source.read_bytes() and ok
+        tree = place / "tree"
+        tree.mkdir()
+        (tree / "fourth").write_bytes(os.urandom(1 << 20))
+        flag.write_text("")
+        mirror = subprocess.Popen(
+            command(program, server, place / "one", "mirror", tree), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True)
+        patience = threading.Timer(120, mirror.kill)
+        patience.start()
+        told = mirror.stderr.readline()
+        print(f"mirror: {told.strip()}")
+        ok = told.startswith("not uploaded: /fourth: ") and "the disk of the server is full" in told and ok
+        flag.unlink()
+        mirror.terminate()
+        mirror.wait()
+        patience.cancel()
         server.kill()
         verified = subprocess.run([program, "verify", "--chunks", "--data", place / "server" / "data"], check=False)
         return ok and verified.returncode == 0
