@@ -230,6 +230,36 @@ import Testing
         }
     }
 
+    @Test func aFolderThatALinkKeepsHereStaysDeleted() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            for name in ["/f", "/f/g"] { mkdir(folder + name, 0o755) }
+            for name in ["/f/a", "/f/g/b"] { try Self.write(folder + name, "1") }
+            symlink("b", folder + "/f/g/link")
+            while try await mirror.compare() > 0 {}
+            #expect(try device.space.everything().count == 4)
+            // It stays so at the next start.
+            try await device.space.delete(SpacePath("/f"))
+            for isNext in [false, true] {
+                let mirror = isNext ? try Self.open(device).mirror : mirror
+                while try await mirror.compare() > 0 {}
+                #expect(try device.space.everything().isEmpty)
+                let paths = try FileManager.default.subpathsOfDirectory(atPath: folder)
+                #expect(paths.sorted() == ["f", "f/g", "f/g/link"])
+            }
+            // What is new in it brings it back.
+            try Self.write(folder + "/f/g/c", "2")
+            while try await mirror.compare() > 0 {}
+            #expect(try await device.tree() == ["/f/": "", "/f/g/": "", "/f/g/c": "2"])
+            // Without the link, nothing stays.
+            unlink(folder + "/f/g/link")
+            try await device.space.delete(SpacePath("/f"))
+            while try await mirror.compare() > 0 {}
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
+            try await device.close()
+        }
+    }
+
     @Test func aFileKeepsItsRightsWhenItIsUpdated() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)

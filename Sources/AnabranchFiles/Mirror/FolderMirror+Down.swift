@@ -27,12 +27,15 @@ extension FolderMirror {
         }
     }
 
-    /// Removes what was deleted in the space, if it is as it was.
+    /// Removes what was deleted in the space, if it is as it was. A folder in which something is passed over, as a link,
+    /// stays, and keeps its row, so that it does not count as new.
     private func remove(_ row: MirrorRows.Row) throws {
         let path = try safe(row.path), now = FolderScan.look(path)
         if row.found.isFolder {
-            if now?.isFolder == true, rmdir(path) != 0, errno != ENOTEMPTY, errno != EEXIST {
-                throw ContentCache.lastError(path)
+            if now?.isFolder == true, rmdir(path) != 0 {
+                guard errno == ENOTEMPTY || errno == EEXIST else { throw ContentCache.lastError(path) }
+                left.insert(row.key)
+                return
             }
         } else if let now, now == row.found {
             guard unlink(path) == 0 else { throw ContentCache.lastError(path) }
@@ -59,9 +62,9 @@ extension FolderMirror {
     /// Gives something that goes elsewhere another name until its turn comes: two may have exchanged theirs.
     private func setAside(_ row: MirrorRows.Row) throws {
         let path = try safe(row.path)
-        guard let now = FolderScan.look(path), now.isFolder == row.found.isFolder, now.inode == row.found.inode else {
-            return
-        }
+        guard !left.contains(row.key), let now = FolderScan.look(path), now.isFolder == row.found.isFolder,
+            now.inode == row.found.inode
+        else { return }
         let folder = row.path.parent ?? .root
         let aside = folder.child(".\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)")
         guard rename(path, self.path(aside)) == 0 else { throw ContentCache.lastError(path) }

@@ -25,6 +25,8 @@ package actor FolderMirror {
     /// The number of the mount that a path is on.
     private let mount: @Sendable (String) -> UInt64
     var rows: MirrorRows
+    /// The keys of folders that the space has deleted, and that could not be removed here.
+    var left: Set<UUID> = []
     /// The paths whose skipping was reported already.
     private var toldSkips: Set<String> = []
     /// The time when it began, in nanoseconds since 1970.
@@ -130,6 +132,7 @@ package actor FolderMirror {
     // MARK: From the folder to the space
 
     private func takeUp(_ found: [SpacePath: FolderScan.Found]) async throws {
+        try forgetLeft(found)
         try await takeUpMoves(found, isFolder: true)
         try await takeUpDeletions(replaced(by: found))
         let new = found.keys.sorted { $0.components.count < $1.components.count }
@@ -163,6 +166,18 @@ package actor FolderMirror {
             rows.byKey.values.filter {
                 found[$0.path] == nil && FolderScan.isGone(path($0.path)) && !isHidden($0.path)
             })
+    }
+
+    /// Folders that were left are new if there is something new in them.
+    private func forgetLeft(_ found: [SpacePath: FolderScan.Found]) throws {
+        guard !left.isEmpty else { return }
+        for (path, now) in found where rows.row(at: path)?.found != now {
+            var next = path.parent
+            while let folder = next {
+                if let row = rows.row(at: folder), left.remove(row.key) != nil { try rows.remove(row.key) }
+                next = folder.parent
+            }
+        }
     }
 
     /// True if something else has been mounted on a folder around a path since the scan began.
