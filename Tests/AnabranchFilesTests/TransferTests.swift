@@ -164,4 +164,21 @@ struct TransferTests {
             try await one.close()
         }
     }
+
+    /// The quota is used up: the user deletes the file that is too large, and the server cannot have its content.
+    @Test func whatIsDeletedBeforeThereWasRoomForItIsGone() async throws {
+        try await FilesRig.run(quotaBytes: 8) { rig in
+            let one = try await rig.device("one"), two = try await rig.device("two")
+            for device in [one, two] { try await device.connect() }
+            try await one.put("/a", "too long for it")
+            await #expect(throws: FileIssue.self) { try await one.space.waitForUpload() }
+            try await one.space.delete(SpacePath("/a"))
+            one.space.uploadBell.ring()
+            for await status in one.space.statusUpdates where status.pendingFiles == 0 { break }
+            for device in [one, two] { try await device.synchronize() }
+            #expect(try two.space.everything().isEmpty)
+            #expect(try one.space.everything().isEmpty)
+            for device in [one, two] { try await device.close() }
+        }
+    }
 }

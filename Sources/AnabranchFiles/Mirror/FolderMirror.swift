@@ -156,8 +156,8 @@ package actor FolderMirror {
                 do {
                     try await self.takeUp(path, now)
                 } catch let error as SpaceError {
-                    // Something that has changed or gone meanwhile is looked at again.
-                    guard FolderScan.look(self.path(path)) == now else { return }
+                    // Something that has changed or gone meanwhile, here or there, is looked at again.
+                    guard FolderScan.look(self.path(path)) == now, error.code != .notFound else { return }
                     throw error
                 }
             }

@@ -24,6 +24,7 @@ extension FileSpace {
                 return nil
             } catch {
                 let issue = (error as? FileIssue) ?? Self.issue(of: error)
+                if issue.kind == .quotaExceeded, (try? await giveUp(row)) == true { continue }
                 let count = attempts.withLock { attempts in
                     attempts[row.file, default: -1] += 1
                     return attempts[row.file] ?? 0
@@ -77,6 +78,28 @@ extension FileSpace {
             board.end(.upload(row.file))
             if made != nil { uploadBell.ring() }
             return made
+        }
+    }
+
+    /// Takes back a content for which there is no room, if its file has been deleted with it since: other devices show
+    /// the content before it until then.
+    /// - Returns: false if the file has not been deleted.
+    private func giveUp(_ row: ContentCache.Pending) async throws -> Bool {
+        let cache = cache
+        return try await turns.perform { [self] in
+            guard isWaiting(row) else { return false }
+            let isDeleted = try await store.write { tx in
+                guard let record = try tx.find(FileRecord.self, row.file), record.trashed == Data(row.content.id.bytes)
+                else { return false }
+                try tx.edit(FileRecord.self, row.file) { $0.trashed = Data($0.content.id.bytes) }
+                return true
+            }
+            guard isDeleted else { return false }
+            try await disk.run { try cache.finish(row, isPublished: false) }
+            try refresh()
+            setWaiting(nil, row.file, origin: .local)
+            board.end(.upload(row.file))
+            return true
         }
     }
 
