@@ -43,6 +43,36 @@ import Testing
         }
     }
 
+    /// With the slash before it, that is one character.
+    @Test func aNameMayBeginWithAMark() throws {
+        let path = try SpacePath(components: ["\u{301}a", "b", "\u{FE0F}"])
+        #expect(try SpacePath(path.description) == path)
+        #expect(try SpacePath("/").components.isEmpty && SpacePath("a/b/").components == ["a", "b"])
+    }
+
+    /// As `convmv` does it, or a copy by way of another system.
+    @Test func lettersThatTheDiskComposesOtherwiseAreTheSameName() async throws {
+        try await FilesRig.run { rig in
+            try await Self.mirror("one", in: rig) { device, mirror, folder, told in
+                for (number, form) in ["caf\u{E9}", "cafe\u{301}", "caf\u{E9}"].enumerated() {
+                    let text = "\(number)", path = "\(folder)/\(form)"
+                    for other in ["cafe\u{301}", "caf\u{E9}"] {
+                        rename("\(folder)/\(other)/\(other)", "\(folder)/\(other)/\(form)")
+                        rename("\(folder)/\(other)", "\(folder)/\(form)")
+                    }
+                    mkdir(path, 0o755)
+                    while try await mirror.compare() > 0 {}
+                    try await device.put("/caf\u{E9}/caf\u{E9}", text)
+                    try await device.put("/caf\u{E9}/new of \(text)", text)
+                    while try await mirror.compare() > 0 {}
+                    #expect(try FileManager.default.contentsOfDirectory(atPath: folder).count == 1)
+                    #expect(try FileManager.default.contentsOfDirectory(atPath: path).count == 2 + number)
+                    #expect(try String(contentsOfFile: "\(path)/\(form)", encoding: .utf8) == text, "\(told())")
+                }
+            }
+        }
+    }
+
     /// Two devices make folders of the same names. One of each pair has another name then, on the disk as well, in
     /// whatever order the mirror comes to them.
     @Test func foldersOfOneNameComeToRest() async throws {

@@ -98,6 +98,7 @@ package actor FolderMirror {
         for row in rows.byKey.values where scan.mounts.contains(where: { $0.contains(row.path) }) {
             try rows.remove(row.key)
         }
+        try rows.spell(as: scan.found.keys)
         try await takeUp(scan.found)
         try await bringDown(pastMounts: scan.mounts)
         return actionCount
@@ -111,7 +112,7 @@ package actor FolderMirror {
         }
     }
 
-    func path(_ path: SpacePath) -> String { path.components.isEmpty ? root : "\(root)\(path)" }
+    func path(_ path: SpacePath) -> String { path.components.isEmpty ? root : "\(root)\(rows.spelled(path))" }
 
     private func scan() async throws -> FolderScan {
         let root = root, mount = mount

@@ -108,6 +108,21 @@ struct MirrorRows: Sendable {
         try write { try $0.execute(sql: "DELETE FROM mirrored WHERE key = ?", arguments: [key.data]) }
     }
 
+    /// Takes over how the disk composes the letters of names: to it, those that look the same are different ones.
+    mutating func spell(as found: some Sequence<SpacePath>) throws {
+        for path in found {
+            guard var row = row(at: path), !row.path.isComposed(as: path) else { continue }
+            row.path = path
+            try set(row)
+        }
+    }
+
+    /// A path, as far as it is known how the disk composes its letters.
+    func spelled(_ path: SpacePath) -> SpacePath {
+        if let row = row(at: path) { return row.path }
+        return path.parent.map { spelled($0).child(path.name) } ?? path
+    }
+
     /// Everything at and below a path is at another one now.
     mutating func move(_ path: SpacePath, to target: SpacePath) throws {
         for row in byKey.values where path.contains(row.path) {

@@ -22,12 +22,15 @@ public struct SpacePath: Hashable, Sendable, CustomStringConvertible {
     /// A path as a text: names that are separated by slashes. One at the beginning or at the end does not count.
     /// - Throws: `SpaceError` with the code `badName` if one of the names cannot be a name, such as `..`.
     public init(_ text: String) throws(SpaceError) {
-        var rest = Substring(text)
-        if rest.hasPrefix("/") { rest = rest.dropFirst() }
-        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        // By bytes: a slash and a mark that a name begins with are one character.
+        var rest = Substring(text).utf8
+        let slash = UInt8(ascii: "/")
+        if rest.first == slash { rest = rest.dropFirst() }
+        if rest.last == slash { rest = rest.dropLast() }
         try self.init(
             components: rest.isEmpty
-                ? [] : rest.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+                ? []
+                : rest.split(separator: slash, omittingEmptySubsequences: false).map { String(Substring($0)) }
         )
     }
 
@@ -50,6 +53,11 @@ public struct SpacePath: Hashable, Sendable, CustomStringConvertible {
 
     /// True if another path is this one or below it.
     public func contains(_ other: SpacePath) -> Bool { other.components.starts(with: components) }
+
+    /// True if an equal path has the same bytes.
+    func isComposed(as other: SpacePath) -> Bool {
+        zip(components, other.components).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+    }
 
     /// The text, which begins with a slash.
     public var description: String { "/" + components.joined(separator: "/") }
