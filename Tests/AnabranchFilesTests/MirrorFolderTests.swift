@@ -128,6 +128,24 @@ import Testing
         }
     }
 
+    @Test func smallContentsComeBeforeLargeOnes() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")
+            for (name, size) in [("/a", 300), ("/b", 100), ("/c", 200)] {
+                try await device.put(name, String(repeating: "x", count: size))
+            }
+            let come = Mutex<[String]>([])
+            let mirror = try FolderMirror(
+                device.space, folder: folder, database: device.folder.appendingPathComponent("rows").path
+            ) { report in
+                if case .down(_, let path) = report { come.withLock { $0.append(path.name) } }
+            }
+            while try await mirror.compare() > 0 {}
+            #expect(come.withLock { $0 } == ["b", "c", "a"])
+            try await device.close()
+        }
+    }
+
     @Test func nothingComesIntoAFolderThatHasTakenThePlaceOfTheMirrored() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")

@@ -11,6 +11,7 @@ extension FolderMirror {
         for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
             try await attempt(row.path) { try self.remove(row) }
         }
+        var coming: [SpaceEntry] = []
         // What is below a mount has no folder with a row.
         for entry in entries where !mounts.contains(entry.path) {
             // The content of a folder that the disk cannot have is not told by itself.
@@ -21,9 +22,13 @@ extension FolderMirror {
                 if entry.isFolder {
                     try self.makeFolder(entry)
                 } else if self.rows.byKey[entry.key]?.content != entry.contentID {
-                    try await self.bring(entry)
+                    coming.append(entry)
                 }
             }
+        }
+        // No small one waits for a large one.
+        for entry in coming.sorted(by: { $0.size < $1.size }) {
+            try await attempt(entry.path) { try await self.bring(entry) }
         }
     }
 
@@ -106,6 +111,8 @@ extension FolderMirror {
         if FolderScan.isTaken(path), FolderScan.look(path) != row?.found || row == nil { return }
         let file = try space.open(entry.path)
         defer { file.close() }
+        // Another one may have its place by now.
+        guard file.key == entry.key else { return }
         // No scan takes it up, should this process end now.
         let folder = self.path(entry.path.parent ?? .root)
         let draft = "\(folder)/\(FolderScan.draftName())"

@@ -157,8 +157,8 @@ package actor FolderMirror {
                 do {
                     try await self.takeUp(path, now)
                 } catch let error as SpaceError {
-                    // Something that has changed or gone meanwhile, here or there, is looked at again.
-                    guard FolderScan.look(self.path(path)) == now, error.code != .notFound else { return }
+                    // Something that has changed or gone meanwhile is looked at again.
+                    guard FolderScan.look(self.path(path)) == now else { return }
                     throw error
                 }
             }
@@ -314,7 +314,8 @@ package actor FolderMirror {
         do {
             try await body()
         } catch let error as SpaceError {
-            skip(self.path(path), error.reason)
+            // What has gone from the space meanwhile is looked at again.
+            if error.code != .notFound { skip(self.path(path), error.reason) }
         }
     }
 }
