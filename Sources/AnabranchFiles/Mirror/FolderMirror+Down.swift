@@ -44,6 +44,9 @@ extension FolderMirror {
             }
         } else if let now, now == row.found {
             guard unlink(path) == 0 else { throw ContentCache.lastError(path) }
+        } else if now != nil {
+            // What has changed here is new at the next look.
+            actionCount += 1
         }
         if now != nil, !FolderScan.isTaken(path) { did(.down("deleted", row.path)) }
         try rows.remove(row.key)

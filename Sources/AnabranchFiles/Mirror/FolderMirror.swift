@@ -32,7 +32,7 @@ package actor FolderMirror {
     /// The time when it began, in nanoseconds since 1970.
     private let began = Int64(Date.now.timeIntervalSince1970 * 1e9)
     /// The actions of this comparison.
-    private var actionCount = 0
+    var actionCount = 0
 
     /// - Parameters:
     ///   - folder: made if it is missing. Then everything comes down, as into one that was never mirrored.
