@@ -32,6 +32,12 @@ import Testing
         #expect(status == 0, "\(text)")
     }
 
+    /// Git, archives, editors and a log, in one of two folders at a time, and mirrors that are killed.
+    @Test func programsWorkInMirroredFolders() async throws {
+        let (status, text) = try await Self.run("programs.py")
+        #expect(status == 0, "\(text)")
+    }
+
     /// A disk on which names that differ in capital letters are one: `fold.c`.
     @Test func namesThatADiskCannotTellApartAreTold() async throws {
         let (status, text) = try await Self.run("letters.py")
