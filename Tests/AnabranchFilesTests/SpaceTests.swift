@@ -256,28 +256,6 @@ import Testing
         }
     }
 
-    /// A device that has written a file, and was away for many edits of another, has lost nothing.
-    @Test func whoWasAwayForManyEditsMakesNoCopy() async throws {
-        try await FilesRig.run { rig in
-            let one = try await rig.device("one"), two = try await rig.device("two")
-            for device in [one, two] { try await device.connect() }
-            try await two.put("/a", "of two")
-            try await two.synchronize()
-            try await one.synchronize()
-            await two.disconnect()
-            for number in 0...Manifest.ancestorsMax {
-                // Some are replaced before they are up.
-                for part in ["begun", "done"] { try await one.put("/a", "\(part) \(number)") }
-                try await one.synchronize()
-            }
-            try await [one, two].converge()
-            for device in [one, two] {
-                #expect(try await device.tree() == ["/a": "done \(Manifest.ancestorsMax)"])
-                try await device.close()
-            }
-        }
-    }
-
     // MARK: Restart
 
     /// What was written goes on after a restart, and nothing that the server has is sent again.

@@ -56,10 +56,6 @@ extension ContentCache {
                 try database.execute(
                     sql: "INSERT OR REPLACE INTO published VALUES (?, ?)",
                     arguments: [done.file.data, Data(done.content.bytes)])
-                // Others have never seen what this one has replaced before it was up.
-                let unseen = Array(done.content.ancestors.prefix { $0 != done.base })
-                let before = publishedContent(of: done.file).map { [$0] } ?? []
-                try Self.setFormer(unseen + before, of: done.file, database)
             }
         }
         if isPublished { published.withLock { $0[done.file] = done.content.id } }
@@ -84,30 +80,10 @@ extension ContentCache {
             let copy = makeCopy?(found)
             if let copy { try Self.insert(copy, database) }
             try database.execute(sql: "DELETE FROM published WHERE file = ?", arguments: [file.data])
-            try Self.setFormer(Self.formerContents(of: file, database) + [content], of: file, database)
             return copy
         }
         published.withLock { if $0[file] == content { $0[file] = nil } }
         return copy
-    }
-
-    /// The contents of a file that were written here before the one that was published last.
-    func formerContents(of file: UUID) throws -> [ChunkHash] { try perform { try Self.formerContents(of: file, $0) } }
-
-    private static func formerContents(of file: UUID, _ database: Database) throws -> [ChunkHash] {
-        let bytes = try Data.fetchOne(
-            database, sql: "SELECT contents FROM former WHERE file = ?", arguments: [file.data])
-        let all = Array(bytes ?? Data())
-        return stride(from: 0, to: all.count, by: ChunkHash.byteCount).compactMap { first in
-            ChunkHash(bytes: all[first...].prefix(ChunkHash.byteCount))
-        }
-    }
-
-    private static func setFormer(_ contents: [ChunkHash], of file: UUID, _ database: Database) throws {
-        guard !contents.isEmpty else { return }
-        try database.execute(
-            sql: "INSERT OR REPLACE INTO former VALUES (?, ?)",
-            arguments: [file.data, Data(contents.flatMap(\.bytes))])
     }
 
     // MARK: Pins

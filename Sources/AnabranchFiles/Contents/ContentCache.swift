@@ -59,7 +59,6 @@ final class ContentCache: Sendable {
                             file BLOB PRIMARY KEY, content BLOB, base BLOB, name TEXT, parent BLOB, modified REAL,
                             is_copy INTEGER, number INTEGER);
                         CREATE TABLE IF NOT EXISTS published (file BLOB PRIMARY KEY, content BLOB);
-                        CREATE TABLE IF NOT EXISTS former (file BLOB PRIMARY KEY, contents BLOB);
                         CREATE TABLE IF NOT EXISTS pin (file BLOB PRIMARY KEY);
                         """)
             }

@@ -270,23 +270,16 @@ extension FileSpace {
         defer { cache.release(stored.chunks) }
         try await turns.perform { [self] in
             let shown = try file.content()
-            guard stored.chunks != shown.chunks else { return }
-            guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
-            let (waiting, published) = state.withLock { ($0.pending[key], $0.contents[key]) }
-            let replaced = waiting?.content.id == shown.id && published?.id != shown.id ? waiting : nil
-            let base = replaced == nil ? shown.id : replaced?.base
-            // Nobody looks for contents that were written here before the last one that was published, so others'
-            // have room.
-            let former = try await disk.run { try cache.formerContents(of: key) }
-            let known = replaced == nil ? shown.ancestors[...] : shown.ancestors.drop { $0 != base }
-            guard
+            guard stored.chunks != shown.chunks,
                 let content = Manifest(
-                    size: stored.size, chunks: stored.chunks,
-                    ancestors: [shown.id] + known.filter { !former.contains($0) })
+                    size: stored.size, chunks: stored.chunks, ancestors: [shown.id] + shown.ancestors)
             else { return }
+            guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
+            let waiting = state.withLock { $0.pending[key] }
             let row = ContentCache.Pending(
-                file: key, content: content, base: base, name: node.name, parent: node.parent,
-                modified: settings.now(), isCopy: waiting?.isCopy ?? false)
+                file: key, content: content,
+                base: waiting?.content.id == shown.id ? waiting?.base : shown.id, name: node.name,
+                parent: node.parent, modified: settings.now(), isCopy: waiting?.isCopy ?? false)
             try await disk.run { try cache.add(row) }
             setWaiting(row, key, origin: .local)
             file.state.withLock { $0.content = content }
