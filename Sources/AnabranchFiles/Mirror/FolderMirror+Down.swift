@@ -32,8 +32,8 @@ extension FolderMirror {
         }
     }
 
-    /// Removes what was deleted in the space, if it is as it was. A folder in which something is passed over, as a link,
-    /// stays, and keeps its row, so that it does not count as new.
+    /// Removes what was deleted in the space, if it is as it was. A folder in which something is passed over, as a
+    /// link, stays, and keeps its row, so that it does not count as new.
     private func remove(_ row: MirrorRows.Row) throws {
         let path = try safe(row.path), now = FolderScan.look(path)
         if row.found.isFolder {

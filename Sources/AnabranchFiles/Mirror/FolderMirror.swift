@@ -228,7 +228,7 @@ package actor FolderMirror {
         let url = URL(fileURLWithPath: self.path(path)), isNew = entry == nil, begun = rows.begun
         let store: @Sendable (ContentCache) throws -> Manifest = { cache in
             let stored = try cache.store(contentsOf: url, followsLinks: false)
-            do { try begun.note(path, stored.chunks) } catch {
+            do { try begun.record(path, stored.chunks) } catch {
                 cache.release(stored.chunks)
                 throw error
             }
@@ -252,7 +252,7 @@ package actor FolderMirror {
     /// True if the space has its content from here, although no row says so.
     private func wasTakenUp(_ entry: SpaceEntry) throws -> Bool {
         guard let content = space.newestContent(of: entry.key) else { return false }
-        return try rows.begun.isNoted(entry.path, content.chunks)
+        return try rows.begun.isRecorded(entry.path, content.chunks)
     }
 
     private func keepBoth(_ path: SpacePath, _ now: FolderScan.Found, _ entry: SpaceEntry) async throws {

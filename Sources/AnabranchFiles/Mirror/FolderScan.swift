@@ -10,8 +10,8 @@ struct FolderScan: Sendable {
         var size: Int64 = 0
         /// Nanoseconds since 1970; beyond the year 2262, a number that only tells times apart.
         var modified: Int64 = 0
-        /// When it was made, in nanoseconds since 1970; 0 where it is not known. Of two that have had the same inode, one
-        /// after the other, size and modification may be the same as well, as of files that come out of archives.
+        /// When it was made, in nanoseconds since 1970; 0 where it is not known. Of two that have had the same inode,
+        /// one after the other, size and modification may be the same as well, as of files that come out of archives.
         var born: Int64 = 0
     }
 

@@ -17,7 +17,7 @@ struct MirrorRows: Sendable {
     struct Begun: Sendable {
         fileprivate let database: DatabaseQueue
 
-        func note(_ path: SpacePath, _ chunks: [ChunkHash]) throws {
+        func record(_ path: SpacePath, _ chunks: [ChunkHash]) throws {
             try MirrorRows.write(database) { database in
                 try database.execute(
                     sql: "INSERT OR REPLACE INTO begun VALUES (?, ?)",
@@ -25,7 +25,7 @@ struct MirrorRows: Sendable {
             }
         }
 
-        func isNoted(_ path: SpacePath, _ chunks: [ChunkHash]) throws -> Bool {
+        func isRecorded(_ path: SpacePath, _ chunks: [ChunkHash]) throws -> Bool {
             try MirrorRows.write(database) { database in
                 try GRDB.Row.fetchOne(
                     database, sql: "SELECT 1 FROM begun WHERE path = ? AND chunks = ?",

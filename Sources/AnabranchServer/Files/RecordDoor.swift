@@ -54,7 +54,7 @@ package struct DoorChannel: Sendable {
     package var user: String?
     /// The name by which the client is known.
     package var client: String
-    /// What it has open of the file; nil for all of it.
+    /// The part of the file that it has open; nil for all of it.
     package var bucket: String?
     /// Its library and the version of that.
     package var library: String?

@@ -194,7 +194,8 @@ extension SimperiumConnection {
             for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
         }
         guard channel.library == .node, let last = changes.last?.place else { return }
-        // What it makes of its copy is not known if it has missed its own change, or others' come while it waits for it.
+        // What it makes of its copy is not known if it has missed its own change, or others' come while it waits for
+        // that.
         let unanswered = Set(channel.unanswered.values)
         for change in changes {
             let key = ExactString(change.key), isOwn = change.client == channel.client

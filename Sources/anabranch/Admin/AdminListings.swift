@@ -9,7 +9,7 @@ protocol AdminListing: Decodable {
     var rows: [[String]] { get }
     /// The position where the next page begins; nil after the last one.
     var next: String? { get }
-    /// What else is to be shown after the list; nil if there is nothing.
+    /// Another table to show after the list; nil if there is none.
     var other: TextTable? { get }
 }
 

@@ -339,8 +339,8 @@ final class DeviceWorld {
         events.append("\(uri) is reset")
     }
 
-    /// True if a device shows a record of an entity, whose links are tags; nil if that is not known, as a group that was
-    /// deleted and has come again may have another id than the filter names.
+    /// True if a device shows a record of an entity, whose links are tags; nil if that is not known, as a group that
+    /// was deleted and has come again may have another id than the filter names.
     func shows(_ fields: PropertyListDictionary, of entity: String?, _ number: Int) -> Bool? {
         let uri = fields["tag"]?.string.flatMap { homes[$0] } ?? ""
         guard entity == "item", let filter = filters[Corner(device: number, uri: uri)] else { return true }
