@@ -40,11 +40,15 @@ package struct Manifest: Equatable, Sendable {
     }
 
     /// The empty content of a new file.
-    package static let empty = Manifest()
+    package static let empty = Manifest(ancestors: [])
 
-    private init() {
-        (ancestors, size, chunks) = ([], 0, [])
-        id = ChunkHash(of: Self.encode([], 0, []))
+    /// Stands for the content of a new file until that is at the server. Its ancestor is the hash of nothing, which no
+    /// content has; to other programs it is an empty one.
+    package static let awaited = Manifest(ancestors: [ChunkHash(of: [])])
+
+    private init(ancestors: [ChunkHash]) {
+        (self.ancestors, size, chunks) = (ancestors, 0, [])
+        id = ChunkHash(of: Self.encode(ancestors, 0, []))
     }
 
     /// - Returns: nil if the bytes are not a manifest. Any client can write them.

@@ -16,6 +16,7 @@ import Testing
         #expect((0..<3).map(content.byteCount) == [Manifest.chunkBytes, Manifest.chunkBytes, 5])
         #expect(content.bytes.count == 14 + 32 * 19)
         #expect(Manifest(Manifest.empty.bytes) == .empty)
+        #expect(Manifest(Manifest.awaited.bytes) == .awaited && Manifest.awaited.id != Manifest.empty.id)
         #expect(Manifest.empty.bytes == [1, 0] + [UInt8](repeating: 0, count: 12))
     }
 

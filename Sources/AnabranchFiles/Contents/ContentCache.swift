@@ -117,7 +117,7 @@ final class ContentCache: Sendable {
         }
     }
 
-    func has(_ content: Manifest) throws -> Bool { try missing(of: content).isEmpty }
+    func has(_ content: Manifest) throws -> Bool { try content != .awaited && missing(of: content).isEmpty }
 
     func has(_ chunk: ChunkHash) throws -> Bool {
         try perform { database in

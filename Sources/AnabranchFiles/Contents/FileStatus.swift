@@ -28,11 +28,11 @@ public struct FileStatus: Equatable, Sendable {
 public struct FileProgress: Equatable, Sendable {
     /// The bytes that are there. They grow by whole chunks, of 4 MiB or less.
     public internal(set) var transferred: Int64 = 0
-    /// The size of the content, in bytes.
+    /// The size of the content, in bytes; -1 of one that has not arrived at the server, since nobody knows it.
     public internal(set) var total: Int64 = 0
 
     /// The part of it that is done, from 0 to 1; 1 if there is nothing to do.
-    public var fraction: Double { total > 0 ? Double(transferred) / Double(total) : 1 }
+    public var fraction: Double { total > 0 ? Double(transferred) / Double(total) : total == 0 ? 1 : 0 }
 }
 
 /// An issue that keeps the content of a file from being transferred.
@@ -55,6 +55,8 @@ public struct FileIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case damaged
         /// Something is wrong with the server.
         case serverError
+        /// The device that has made the file has not uploaded its content yet.
+        case awaited
     }
 
     /// The kind of the issue.
@@ -73,6 +75,8 @@ public struct FileIssue: Error, Equatable, Sendable, CustomStringConvertible {
         self.reason = reason
         self.isRetrying = isRetrying
     }
+
+    static var awaited: FileIssue { FileIssue(.awaited, "the content has not arrived at the server yet") }
 
     /// The reason.
     public var description: String { reason }

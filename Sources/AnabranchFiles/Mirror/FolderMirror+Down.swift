@@ -123,7 +123,7 @@ extension FolderMirror {
         // Owner and rights stay, in so far as this process may give them away.
         let replaced = FolderScan.status(path), mode = (replaced?.st_mode ?? 0o666) & 0o777
         let old = replaced.map { _ in path }
-        let handle = try await file.write(try file.content(), to: draft, mode: mode, reusing: old)
+        let handle = try await file.write(try file.arrivedContent(), to: draft, mode: mode, reusing: old)
         // A content that a failure of the power cut off would go up as an edit.
         try await space.disk.run { try ContentCache.flush(handle, draft) }
         if let replaced {

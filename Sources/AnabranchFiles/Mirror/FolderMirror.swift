@@ -237,8 +237,8 @@ package actor FolderMirror {
         let file = try await (isNew ? space.create(path, store) : space.open(path))
         defer { file.close() }
         // The space may have got another one since.
-        let base = try file.content().id.description
-        guard isNew || base == entry?.contentID else {
+        let base = SpaceTree.ContentNote(try file.content())
+        guard isNew || base.text == entry?.contentID else {
             file.close()
             return try await takeUp(path, now)
         }
@@ -296,10 +296,11 @@ package actor FolderMirror {
         for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
             try await attempt(row.path) {
                 let entry = try self.space.entry(row.key)
-                // A file that was changed in between comes back, and a folder that is not empty stays.
+                // A file that was changed in between comes back, and a folder that is not empty stays. A content that
+                // arrives brings its file back.
                 let isUnchanged = entry?.contentID == row.content && entry?.path == row.path
-                let isEmpty =
-                    entry?.isFolder == true && isUnchanged ? try await self.space.list(row.path).isEmpty : true
+                let inside = entry?.isFolder == true && isUnchanged ? try await self.space.list(row.path) : []
+                let isEmpty = inside.allSatisfy { !$0.isFolder && $0.contentID == nil }
                 if let entry, isUnchanged, isEmpty {
                     try await self.space.delete(entry.path)
                     self.did(.up("deleted", row.path))

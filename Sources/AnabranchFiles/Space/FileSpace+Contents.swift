@@ -69,12 +69,16 @@ extension FileSpace {
         let isWaiting = state.withLock { $0.pending[key]?.content.id == content.id }
         status.isCached = isWaiting || (try? cache.has(content)) ?? false
         status.isPending = isWaiting || isRecordPending
-        status.progress = FileProgress(transferred: status.isCached ? content.size : 0, total: content.size)
+        status.progress = FileProgress(
+            transferred: status.isCached ? content.size : 0, total: content == .awaited ? -1 : content.size)
         if isWaiting {
             let transfer = board.transfer(.upload(key))
             status.issue = transfer?.issue
             status.state = transfer?.issue == nil ? .uploading : .idle
             status.progress = transfer?.progress ?? FileProgress(transferred: 0, total: content.size)
+        } else if content == .awaited {
+            // It may have come since the handle was opened.
+            if knownContent(of: key) == content { status.issue = .awaited }
         } else if !status.isCached, let transfer = board.transfer(.download(content.id)) {
             status.issue = transfer.issue
             status.state = transfer.isMoving ? .downloading : .idle
@@ -270,9 +274,9 @@ extension FileSpace {
         defer { cache.release(stored.chunks) }
         try await turns.perform { [self] in
             let shown = try file.content()
-            guard stored.chunks != shown.chunks,
-                let content = Manifest(
-                    size: stored.size, chunks: stored.chunks, ancestors: [shown.id] + shown.ancestors)
+            let former = shown.ancestors.filter { !Manifest.awaited.ancestors.contains($0) }
+            guard stored.chunks != shown.chunks || shown == .awaited,
+                let content = Manifest(size: stored.size, chunks: stored.chunks, ancestors: [shown.id] + former)
             else { return }
             guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
             let waiting = state.withLock { $0.pending[key] }
@@ -310,11 +314,11 @@ extension FileSpace {
     ) async throws -> SpaceFile {
         let cache = cache, stored = try await disk.run { try store(cache) }
         let file: SpaceFile
-        do { file = try await create(path) } catch {
+        do { file = try await create(path, with: stored.chunks.isEmpty ? .empty : .awaited) } catch {
             cache.release(stored.chunks)
             throw error
         }
-        try await write(file) { _ in stored }
+        try await write(file, isSeen: true) { _ in stored }
         return file
     }
 

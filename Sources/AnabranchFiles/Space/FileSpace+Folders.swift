@@ -63,7 +63,7 @@ extension FileSpace {
         let content = tree.content(of: key)
         return SpaceEntry(
             path: path, key: key, isFolder: node.isFolder, size: content?.size ?? 0, modified: node.modified,
-            contentID: content?.id.description)
+            contentID: content?.text)
     }
 
     static func notFound(_ path: SpacePath) -> SpaceError { SpaceError(.notFound, "there is no \(path)") }
@@ -108,13 +108,18 @@ extension FileSpace {
     }
 
     /// Makes an empty file, and opens it.
-    public func create(_ path: SpacePath) async throws -> SpaceFile {
+    public func create(_ path: SpacePath) async throws -> SpaceFile { try await create(path, with: .empty) }
+
+    /// Makes a file with a content that has no chunks, and opens it.
+    func create(_ path: SpacePath, with content: Manifest) async throws -> SpaceFile {
         let now = settings.now()
         let key = try await change {
             let (folder, name) = try self.withTree { try Self.place(for: path, in: $0) }
-            let file = FileRecord(name: name, parent: folder, moved: now, modified: now)
-            try await self.store.write { try $0.insert(file) }
-            return file.id
+            var file = FileRecord(name: name, parent: folder, moved: now, modified: now)
+            file.setContent(content, modified: now)
+            let made = file
+            try await self.store.write { try $0.insert(made) }
+            return made.id
         }
         return try openFile(key, path)
     }

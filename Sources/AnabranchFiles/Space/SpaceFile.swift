@@ -77,6 +77,16 @@ public final class SpaceFile: Sendable {
         return state.content
     }
 
+    /// The content that it shows, if that can be read.
+    /// - Throws: `SpaceError` with the code `unavailable` if none has arrived at the server yet.
+    func arrivedContent() throws(SpaceError) -> Manifest {
+        let content = try content()
+        guard content != .awaited else {
+            throw SpaceError(.unavailable, "\(path): \(FileIssue.awaited.reason)")
+        }
+        return content
+    }
+
     // MARK: Status
 
     /// How the version stands that it shows.
@@ -131,8 +141,8 @@ public final class SpaceFile: Sendable {
     // MARK: Reading
 
     /// The whole content. It waits until missing chunks are downloaded.
-    /// - Throws: `SpaceError` with the code `unavailable` if the server cannot be reached; `CancellationError`, which
-    ///   ends the waiting and not the download.
+    /// - Throws: `SpaceError` with the code `unavailable` if the server cannot be reached, or has no content of a new
+    ///   file yet; `CancellationError`, which ends the waiting and not the download.
     public func read() async throws -> Data { try await bytes(in: 0..<(try content().size)) }
 
     /// The whole content as a text.
@@ -148,7 +158,7 @@ public final class SpaceFile: Sendable {
     /// - Parameter range: what is after the end of the content does not count.
     /// - Throws: see `read`.
     public func bytes(in range: Range<Int64>) async throws -> Data {
-        let content = try content(), range = range.clamped(to: 0..<content.size)
+        let content = try arrivedContent(), range = range.clamped(to: 0..<content.size)
         if range == 0..<content.size { try await space.downloads.fetch(content) }
         var data = Data(capacity: range.count), place = range.lowerBound
         while place < range.upperBound {
@@ -167,7 +177,7 @@ public final class SpaceFile: Sendable {
 
     /// Brings the content to this device, unless it is here.
     /// - Throws: see `read`.
-    public func fetch() async throws { try await space.downloads.fetch(try content()) }
+    public func fetch() async throws { try await space.downloads.fetch(try arrivedContent()) }
 
     /// Copies the content into a file, part by part. The file is there when all of it is.
     ///
@@ -179,7 +189,7 @@ public final class SpaceFile: Sendable {
         // Its name is short, whatever that of the file is.
         let draft = url.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).part").path
         defer { unlink(draft) }
-        let handle = try await write(try content(), to: draft, reusing: url.path)
+        let handle = try await write(try arrivedContent(), to: draft, reusing: url.path)
         // Otherwise a failure of the power could leave a part of it in the place of what was there.
         try await space.disk.run { try ContentCache.flush(handle, draft) }
         guard rename(draft, url.path) == 0 else { throw ContentCache.lastError(url.path) }
@@ -189,7 +199,7 @@ public final class SpaceFile: Sendable {
     /// - Throws: see `read`.
     public func readHandle() async throws -> FileHandle {
         let draft = "\(space.cache.drafts)/\(UUID().uuidString)"
-        let handle = try await write(try content(), to: draft)
+        let handle = try await write(try arrivedContent(), to: draft)
         defer { unlink(draft) }
         try handle.seek(toOffset: 0)
         return handle

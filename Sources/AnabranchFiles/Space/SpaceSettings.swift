@@ -41,7 +41,8 @@ public struct SpaceEntry: Equatable, Sendable {
     public let size: Int64
     /// When the content was written, by the clock of the device that did it; nil for a folder.
     public let modified: Date?
-    /// The content: 64 hexadecimal digits. Nil for a folder.
+    /// The content: 64 hexadecimal digits. Nil for a folder, and for a new file whose content has not arrived at the
+    /// server.
     public let contentID: String?
     /// The name under which it is shown: `name (2)` if another has its name.
     public var displayName: String { path.name }

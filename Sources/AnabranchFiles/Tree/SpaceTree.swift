@@ -22,6 +22,9 @@ struct SpaceTree: Sendable {
     struct ContentNote: Sendable, Equatable {
         let id: ChunkHash
         let size: Int64
+
+        /// The id as entries have it; nil if the content has not arrived at the server.
+        var text: String? { id == Manifest.awaited.id ? nil : id.description }
     }
 
     private(set) var nodes: [UUID: Node] = [:]

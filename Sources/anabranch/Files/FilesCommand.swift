@@ -183,7 +183,7 @@ extension SpaceEntry {
 extension FileStatus {
     /// The status in a word.
     var word: String {
-        if issue != nil { return "issue" }
+        if let issue { return issue.kind == .awaited ? "not arrived" : "issue" }
         return switch state {
         case .uploading: "uploading"
         case .downloading: "downloading"
