@@ -149,6 +149,23 @@ import Testing
         try await alone.close()
     }
 
+    /// Copies past the cache, of which one waits for the other.
+    @Test func downloadsEndWithTheirSpace() async throws {
+        try await Self.run { rig, _, _, gate in
+            let three = try await rig.device("three") { $0.policy = .manual }
+            try await three.connect()
+            try await three.synchronize()
+            let file = try three.space.open(SpacePath("/big"))
+            let places = ["a", "b"].map { rig.folder.appendingPathComponent($0) }
+            let copying = places.map { place in Task { try await file.copy(to: place) } }
+            for await status in file.statusUpdates where status.state == .downloading { break }
+            try await three.close()
+            await gate.open(for: 4 * Self.chunkCount)
+            for copy in copying { await #expect(throws: (any Error).self) { try await copy.value } }
+            for place in places { #expect(!FileManager.default.fileExists(atPath: place.path)) }
+        }
+    }
+
     /// An issue of a content goes when no file has the content any more.
     @Test func whatIsNotNeededHasNoIssue() async throws {
         try await FilesRig.run { rig in

@@ -19,6 +19,7 @@ actor Downloads {
     var bringing: [ChunkHash: Task<FileHandle, any Error>] = [:]
     /// The chunks that have come into the draft of a content.
     var drafted: [ChunkHash: Set<ChunkHash>] = [:]
+    private var hasStopped = false
     /// Chunks that have just come, and were checked then.
     private var arrived: Set<ChunkHash> = []
     /// How many of them are remembered.
@@ -80,9 +81,12 @@ actor Downloads {
         }
     }
 
+    /// Ends all downloads, and lets no other one begin.
     func stop() {
+        hasStopped = true
         for task in running.values { task.cancel() }
         for task in coming.values { task.cancel() }
+        for task in bringing.values { task.cancel() }
         (running, coming) = ([:], [:])
     }
 
@@ -162,6 +166,7 @@ actor Downloads {
         _ chunk: ChunkHash, in buffers: ChunkBuffers = ChunkBuffers(), _ turns: Turns
     ) async throws -> [UInt8] {
         guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
+        guard !hasStopped else { throw SpaceError(.closed, "the space is closed") }
         return try await turns.perform { [disk] in try await service.get(chunk, in: buffers, hashingOn: disk) }
     }
 
