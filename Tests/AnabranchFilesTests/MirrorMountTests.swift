@@ -118,6 +118,20 @@ import Testing
         }
     }
 
+    /// It hides a file that has another name elsewhere.
+    @Test func whatADiskHidesWasNotMoved() async throws {
+        try await FilesRig.run { rig in
+            let machine = try Machine(try await rig.device("one")), mirror = try machine.mirror()
+            try machine.write("disk/x")
+            while try await mirror.compare() > 0 {}
+            #expect(link(machine.disk + "/x", machine.folder + "/x") == 0)
+            machine.mountWhenRead()
+            for _ in 0..<3 { try await mirror.compare() }
+            #expect(try await machine.device.tree() == ["/disk/": "", "/disk/x": "1", "/x": "1"])
+            try await machine.device.close()
+        }
+    }
+
     @Test func aMountHasANumberOfItsOwn() throws {
         let parent = FileManager.default.temporaryDirectory
         let path = parent.appendingPathComponent("mount-\(UUID().uuidString)").path

@@ -205,6 +205,10 @@ package actor FolderMirror {
             guard let key = gone[now.inode], let row = rows.byKey[key], row.found == now, found[row.path] == nil,
                 let entry = try space.entry(key), entry.path == row.path
             else { continue }
+            // Out of sight, it may have another name here. In a folder that was read it is gone, even if the disk takes
+            // the names for one.
+            guard row.path.parent == path.parent || FolderScan.isGone(self.path(row.path)), !isHidden(row.path)
+            else { continue }
             try await attempt(path) {
                 try await self.space.move(row.path, to: path)
                 try self.rows.move(row.path, to: path)
