@@ -34,10 +34,11 @@ struct FolderScan: Sendable {
     /// The folders where something else is mounted. They and what they hide are neither found nor gone.
     private(set) var mounts: Set<SpacePath> = []
 
-    /// - Parameter mount: the number of the mount that a path is on; 0 if it is not known.
+    /// - Parameter mount: the number of the mount that a path is on; 0 if it is not known, which counts as that of the
+    ///   folder.
     /// - Throws: `SpaceError` if the folder cannot be read.
     init(_ root: String, mount: (String) -> UInt64) throws {
-        let ownMount = mount(root)
+        var ownMount: UInt64 = 0
         var waiting: [SpacePath] = [.root]
         while let folder = waiting.popLast() {
             let path = root + (folder.components.isEmpty ? "" : "\(folder)")
@@ -50,7 +51,8 @@ struct FolderScan: Sendable {
             }
             defer { closedir(stream) }
             // Asked when it is open: nothing is mounted there unnoticed before it is read.
-            guard [ownMount, 0].contains(mount(path)) else {
+            if ownMount == 0 { ownMount = mount(root) }
+            guard folder.components.isEmpty || ownMount == 0 || [ownMount, 0].contains(mount(path)) else {
                 found[folder] = nil
                 mounts.insert(folder)
                 skipped.append((path, "another disk or folder is mounted there"))
