@@ -146,6 +146,24 @@ import Testing
         }
     }
 
+    @Test func aChangeWaitsForOneLargeContentAtMost() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")
+            for name in ["/a", "/b"] { try await device.put(name, String(repeating: "x", count: 200)) }
+            let mirror = try FolderMirror(
+                device.space, folder: folder, database: device.folder.appendingPathComponent("rows").path,
+                bytesAtOnce: 100)
+            #expect(try await mirror.compare() == 1)
+            let here = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+            for name in ["a", "b"] where !here.contains(name) { try await device.space.delete(SpacePath("/" + name)) }
+            try await device.put("/c", "1")
+            while try await mirror.compare() > 0 {}
+            #expect(try Set(FileManager.default.contentsOfDirectory(atPath: folder.path)) == Set(here + ["c"]))
+            #expect(here.count == 1)
+            try await device.close()
+        }
+    }
+
     @Test func nothingComesIntoAFolderThatHasTakenThePlaceOfTheMirrored() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")

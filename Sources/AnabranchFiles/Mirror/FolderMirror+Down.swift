@@ -26,9 +26,12 @@ extension FolderMirror {
                 }
             }
         }
-        // No small one waits for a large one.
-        for entry in coming.sorted(by: { $0.size < $1.size }) {
+        // No small one waits for a large one, and no other change for more than one of these.
+        var byteCount: Int64 = 0
+        for entry in coming.sorted(by: { $0.size < $1.size }) where byteCount < bytesAtOnce {
+            let before = actionCount
             try await attempt(entry.path) { try await self.bring(entry) }
+            if actionCount > before { byteCount += entry.size }
         }
     }
 

@@ -21,6 +21,9 @@ package actor FolderMirror {
     let root: String
     /// The folder itself at the start.
     private let rootStatus: stat
+    /// The bytes that a comparison brings before the next one begins; the content by which there are so many is brought
+    /// as well.
+    let bytesAtOnce: Int64
     let tell: @Sendable (Report) -> Void
     /// The number of the mount that a path is on.
     private let mount: @Sendable (String) -> UInt64
@@ -37,9 +40,11 @@ package actor FolderMirror {
     /// - Parameters:
     ///   - folder: made if it is missing. Then everything comes down, as into one that was never mirrored.
     ///   - database: the file that remembers what both have in common.
+    ///   - bytesAtOnce: the bytes that come before it looks what else has changed.
     ///   - mount: the number of the mount that a path is on. Tests, which may mount nothing, make it up.
     package init(
-        _ space: FileSpace, folder: URL, database: String, tell: @escaping @Sendable (Report) -> Void = { _ in },
+        _ space: FileSpace, folder: URL, database: String, bytesAtOnce: Int64 = 256 << 20,
+        tell: @escaping @Sendable (Report) -> Void = { _ in },
         mount: @escaping @Sendable (String) -> UInt64 = { FolderMark.mount(of: $0) }
     ) throws {
         self.space = space
@@ -53,6 +58,7 @@ package actor FolderMirror {
         // Its inode may be that of the one that has gone.
         if !isThere { for end in ["", "-wal", "-shm"] { unlink(database + end) } }
         rows = try MirrorRows(database, folder: FolderMark.mark(of: root, status))
+        self.bytesAtOnce = bytesAtOnce
         self.tell = tell
         self.mount = mount
     }
