@@ -165,6 +165,17 @@ struct TransferTests {
         }
     }
 
+    /// The wait for an upload comes between the end of a file's waiting and that of its issue.
+    @Test func anIssueOfNothingThatWaitsEndsNoWait() async throws {
+        try await FilesRig.run { rig in
+            let one = try await rig.device("one"), issue = FileIssue(.quotaExceeded, "the quota is used up")
+            try await one.connect()
+            one.space.board.stop(.upload(UUID()), of: Manifest.empty.id, because: issue)
+            try await one.space.waitForUpload()
+            try await one.close()
+        }
+    }
+
     /// The quota is used up: the user deletes the file that is too large, and the server cannot have its content.
     @Test func whatIsDeletedBeforeThereWasRoomForItIsGone() async throws {
         try await FilesRig.run(quotaBytes: 8) { rig in

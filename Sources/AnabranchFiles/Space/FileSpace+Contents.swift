@@ -152,9 +152,10 @@ extension FileSpace {
             let hopeless: Set<FileIssue.Kind> = [
                 .quotaExceeded, .forbidden, .unauthorized, .storageFailed, .storageFull, .damaged,
             ]
-            if let issue = board.uploadIssues.first(where: { hopeless.contains($0.kind) }) { throw issue }
+            // The issue of a content goes after it has stopped waiting.
             isUploaded = status.pendingFiles == 0
             if isUploaded { break }
+            if let issue = board.uploadIssues.first(where: { hopeless.contains($0.kind) }) { throw issue }
         }
         try Task.checkCancellation()
         guard isUploaded else { throw SpaceError(.closed, "the space is closed") }
