@@ -192,4 +192,27 @@ struct TransferTests {
             for device in [one, two] { try await device.close() }
         }
     }
+
+    /// The user has deleted the own content, and not that which another device has written meanwhile.
+    @Test func whatOthersHaveWrittenStaysWhereThereWasNoRoom() async throws {
+        try await FilesRig.run(quotaBytes: 8) { rig in
+            let one = try await rig.device("one"), two = try await rig.device("two")
+            for device in [one, two] { try await device.connect() }
+            try await two.put("/a", "1")
+            for device in [two, one] { try await device.synchronize() }
+            try await one.put("/a", "too long for it")
+            await #expect(throws: FileIssue.self) { try await one.space.waitForUpload() }
+            try await two.put("/a", "2")
+            try await two.synchronize()
+            try await one.store.wait(for: .download)
+            try await one.space.delete(SpacePath("/a"))
+            one.space.uploadBell.ring()
+            for await status in one.space.statusUpdates where status.pendingFiles == 0 { break }
+            for device in [one, two] {
+                try await device.synchronize()
+                #expect(try await device.tree() == ["/a": "2"])
+            }
+            for device in [one, two] { try await device.close() }
+        }
+    }
 }

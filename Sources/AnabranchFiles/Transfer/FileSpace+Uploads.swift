@@ -91,7 +91,10 @@ extension FileSpace {
             let isDeleted = try await store.write { tx in
                 guard let record = try tx.find(FileRecord.self, row.file), record.trashed == Data(row.content.id.bytes)
                 else { return false }
-                try tx.edit(FileRecord.self, row.file) { $0.trashed = Data($0.content.id.bytes) }
+                // What others have written since was not deleted.
+                if record.content.id == row.base {
+                    try tx.edit(FileRecord.self, row.file) { $0.trashed = Data($0.content.id.bytes) }
+                }
                 return true
             }
             guard isDeleted else { return false }
