@@ -389,6 +389,7 @@ let package = Package(
             dependencies: [
                 "AnabranchChunks", "AnabranchClient", "AnabranchCore", "AnabranchFiles", "AnabranchFilesWire",
                 "AnabranchHistory", "AnabranchServer", "AnabranchSQLite", "AnabranchTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
