@@ -26,11 +26,12 @@ struct Feed {
     /// A record as a device knows it: its fields at a version, overlaid with the device's own changes since. Nil if the
     /// device does not have it.
     /// - Parameters:
-    ///   - now: the record at the head.
+    ///   - now: the record at the head, with all its links.
+    ///   - told: a record without its links to what was not there at a version.
     ///   - wasShown: false for records that the filter of that time kept from the device.
     func known(
         _ id: RecordID, _ now: RecordFields?, to device: String, since version: UInt64,
-        _ wasShown: (RecordFields) throws -> Bool
+        _ told: (RecordFields, UInt64) throws -> RecordFields, wasShown: (RecordFields) -> Bool
     ) rethrows -> RecordFields? {
         let rows = (rows[id] ?? []).filter { $0.version > version }
         // The states after each change, from the last to the first.
@@ -45,8 +46,9 @@ struct Feed {
             states.append(state)
         }
         states.reverse()
-        var known = try states[0].flatMap { try wasShown($0) ? $0 : nil }
+        var known = try states[0].map { try told($0, version) }.flatMap { wasShown($0) ? $0 : nil }
         for (row, state) in zip(rows, states.dropFirst()) where row.device.map({ $0.hasBytes(of: device) }) ?? false {
+            let state = try state.map { try told($0, row.version) }
             switch row.kind {
             case .creation, .erasure: known = state
             case .change: for field in row.fields { known?[field] = state?[field] }

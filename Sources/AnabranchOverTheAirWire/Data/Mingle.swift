@@ -102,16 +102,17 @@ struct ClassMingle {
         if let known = knownRecords[id] { return known.fields }
         guard let feed, let (version, shown) = lastTold(id) else { return nil }
         let entity = dataclass.entities[id.entity], all = RecordView(keepingLinksOf: view)
-        let known = try feed.known(id, all.record(id), to: data.device, since: version) { record in
-            let record = try view.linking(record, of: id.entity) {
-                feed.has($0, isThere: try view.contains($0), at: version)
-            }
-            return shown.shows(record, of: entity)
+        let known = try feed.known(id, all.record(id), to: data.device, since: version) { record, version in
+            try view.linking(record, of: id.entity) { feed.has($0, isThere: try view.contains($0), at: version) }
+        } wasShown: {
+            shown.shows($0, of: entity)
         }
-        // Of what is gone, a device drops the links by itself.
+        // Of what is gone, or was when it was told, a device drops the links by itself.
         let fields = try known.map { record in
-            try view.linking(record, of: id.entity) {
-                try view.contains($0) && feed.has($0, isThere: true, at: version, with: data.device)
+            try view.linking(record, of: id.entity) { target in
+                guard try view.contains(target) else { return false }
+                guard let version = lastTold(target)?.version else { return true }
+                return feed.has(target, isThere: true, at: version, with: data.device)
             }
         }
         knownRecords[id] = KnownRecord(fields: fields)
@@ -130,30 +131,24 @@ struct ClassMingle {
     }
 
     /// Records to which nothing was written, but whose links have changed, or whose containers: the records to which
-    /// they lead have gone, or have come again.
+    /// they lead have gone, or have come again, also by the device itself: it has dropped the links.
     /// - Parameter now: the records after the merge.
-    func relinked(_ now: RecordView, _ data: FileData) throws -> Set<RecordID> {
+    func relinked(_ now: RecordView) throws -> Set<RecordID> {
         guard let base, let feed else { return [] }
         let isByContainer =
             filter.containers != nil || ["filter", "filter before"].contains { base[$0]?["containers"] != nil }
-        let targets = Set(dataclass.entities.flatMap { $0.relationships.values.map(\.entity) })
+        // A push that was cut off has told the rest of it as of an earlier version.
+        let versions = ["version", "before"].compactMap { base[$0] == nil ? nil : base.number($0) }
         var moved = revived
-        for id in Set(knownRecords.keys).union(feed.ids) where targets.contains(dataclass.entities[id.entity].name) {
+        for id in Set(knownRecords.keys).union(feed.ids) {
             if try !now.contains(id) {
                 if isByContainer { moved.insert(id) }
-            } else if try view.contains(id) {
-                let version = lastTold(id)?.version
-                let had = version.map { feed.has(id, isThere: true, at: $0, with: data.device) } ?? false
-                if !had { moved.insert(id) }
+            } else if try view.contains(id), !versions.allSatisfy({ feed.has(id, isThere: true, at: $0) }) {
+                moved.insert(id)
             }
         }
-        var relinked: Set<RecordID> = []
-        if moved.isEmpty { return relinked }
         // A deletion at the head takes the links along.
-        try view.forEach { id, object in
-            if view.leads(object, of: id.entity, to: moved) { relinked.insert(id) }
-        }
-        return relinked
+        return try view.owners(of: moved)
     }
 
     // MARK: Merging

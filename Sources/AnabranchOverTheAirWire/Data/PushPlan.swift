@@ -80,7 +80,7 @@ extension ClassMingle {
                     if !isSettled(id) { try tell(id, try view.record(object, of: id.entity)) }
                 }
             } else {
-                others.formUnion(try relinked(view, data))
+                others.formUnion(try relinked(view))
             }
             try ids.readAhead(for: others.count, &data.records)
             for id in others where !isSettled(id) { try tell(id, try view.record(id)) }

@@ -155,14 +155,15 @@ final class RecordView {
         return ids
     }
 
-    /// True if a record leads to one of others, which may be gone.
-    func leads(_ object: StateObject, of entity: Int, to others: Set<RecordID>) -> Bool {
-        entities[entity].parts.contains { part in
-            guard case .relationship(let target, _) = part.kind, let property = part.property else { return false }
-            return Self.references(object.value(of: property)).contains {
-                others.contains(RecordID(entity: target, key: $0.key))
+    /// The records that may lead to some others, which may be gone.
+    func owners(of ids: Set<RecordID>) throws(ApplyError) -> Set<RecordID> {
+        var owners: Set<RecordID> = []
+        for owner in try graph.owners(of: ids.compactMap(reference)) where owner.key != .null {
+            for index in entities.indices where entities[index].schema?.number == owner.classID {
+                owners.insert(RecordID(entity: index, key: owner.key))
             }
         }
+        return owners
     }
 
     /// A record without its links to those for which `isThere` is false.

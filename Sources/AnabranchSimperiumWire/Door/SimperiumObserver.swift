@@ -277,7 +277,7 @@ extension RecordStep {
             let references = objects.compactMap { object in
                 graph.classID(of: object.className).map { ObjectReference(classID: $0, key: object.key) }
             }
-            owners.formUnion(try graph.owners(danglingTo: references))
+            owners.formUnion(try graph.owners(of: references, isDangling: true))
         }
         for owner in owners.sorted() {
             if let bucket = buckets[owner.classID] { changed.append((bucket, owner.key)) }

@@ -56,13 +56,17 @@ struct LinkIndex {
 }
 
 extension ObjectGraph {
-    /// The objects that may hold links to those of some objects that do not exist.
-    package func owners(danglingTo targets: some Sequence<ObjectReference>) throws(ApplyError) -> Set<ObjectReference> {
+    /// The objects that may hold links to some objects, whether these exist or not.
+    /// - Parameter isDangling: true for links to those alone that do not exist.
+    package func owners(
+        of targets: some Sequence<ObjectReference>, isDangling: Bool = false
+    ) throws(ApplyError) -> Set<ObjectReference> {
         var editor = GraphEditor(self), links = LinkIndex(), owners: Set<ObjectReference> = []
         for target in targets where schema.contains(target.classID) {
-            guard !schema[target.classID].linkingColumns.isEmpty, try !contains(target),
-                try editor.isTombstone(target)
-            else { continue }
+            guard !schema[target.classID].linkingColumns.isEmpty else { continue }
+            if isDangling {
+                guard try !contains(target), try editor.isTombstone(target) else { continue }
+            }
             owners.formUnion(try links.searches(for: target, in: &editor).first?.owners ?? [])
         }
         return owners
