@@ -239,6 +239,18 @@ import Testing
         }
     }
 
+    /// A client may ask for anything, as often as it likes.
+    @Test func ofWhatIsNoEntityNoCopyIsLookedAfter() async throws {
+        try await Self.withNode { rig, login, node, _ in
+            for key in ["none", "", String(repeating: "k", count: 4_000), "k"] {
+                try await node.say("0:e:\(key).undefined")
+                #expect(try await node.hear() == "0:e:\(key).undefined\n?")
+            }
+            let file = try rig.wire.file(of: login.user, app: WireRig.app)
+            #expect(file.withClients { $0.leftBehind("node-1", "note") } == [ExactString("k")])
+        }
+    }
+
     @Test func aBucketThatIsNotHealedTellsNothingMore() async throws {
         try await Self.withNode(healDelay: .zero, heals: false) { _, _, node, other in
             try await other.make("M", "k", ["v": .edits("=1\t+B\t=1"), "sv": 1])

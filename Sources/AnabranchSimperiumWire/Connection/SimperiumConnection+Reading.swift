@@ -30,11 +30,15 @@ extension SimperiumConnection {
     func tellEntity(_ payload: Substring, on channel: Channel) async throws {
         guard let question = EntityQuestion(payload) else { return }
         var answer = "?"
+        let known = channel.bucket, name = channel.bucketName
         if isHidden(question, from: channel) {
+            let isEntity = try await channel.file.read { reader in
+                try (known ?? reader.records.bucket(named: name))
+                    .map { try reader.records.entity(question.key, of: $0) != nil } ?? false
+            }
             // Node drops the change for which it asks, although what it has may be older.
-            channel.leaveBehind(ExactString(question.key))
+            if isEntity { channel.leaveBehind(ExactString(question.key)) }
         } else if let version = question.version {
-            let known = channel.bucket, name = channel.bucketName
             let body = try await channel.file.read { reader in
                 // Others may have made the bucket since.
                 try (known ?? reader.records.bucket(named: name))
