@@ -251,6 +251,18 @@ import Testing
         }
     }
 
+    @Test func whatIsRememberedOfAllClientsIsBounded() {
+        var memory = ClientMemory()
+        for client in 0..<210 {
+            for key in 0..<1_000 { memory.leaveBehind(ExactString("\(key)"), "\(client)", "note", at: 0) }
+        }
+        #expect(memory.noteCount == ClientMemory.allNotesMax)
+        #expect(memory.leftBehind("209", "note").isEmpty)
+        memory.putRight(ExactString("0"), "0", "note")
+        memory.leaveBehind(ExactString("k"), "209", "note", at: 0)
+        #expect(memory.leftBehind("209", "note") == [ExactString("k")])
+    }
+
     @Test func aBucketThatIsNotHealedTellsNothingMore() async throws {
         try await Self.withNode(healDelay: .zero, heals: false) { _, _, node, other in
             try await other.make("M", "k", ["v": .edits("=1\t+B\t=1"), "sv": 1])

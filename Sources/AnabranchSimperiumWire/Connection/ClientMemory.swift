@@ -34,6 +34,8 @@ struct ClientMemory {
         /// The entities of which the client's working copies may differ from what it knows of the server.
         var leftBehind: Set<ExactString> = []
         var seenAt: UInt64
+
+        var noteCount: Int { hidden.count + owedDeletions.count + leftBehind.count }
     }
 
     private struct OwedDeletion {
@@ -51,19 +53,24 @@ struct ClientMemory {
     }
 
     private static let clientsMax = 1_000
+    /// How many entities are remembered of a client, of each kind.
     private static let notesMax = 1_000
+    /// How many are remembered of all clients together.
+    static let allNotesMax = 200_000
     private static let daySeconds: UInt64 = 86_400
     /// How long a connected client may take to answer a deletion.
     private static let owedSeconds: UInt64 = 600
 
     private var clients: [ExactString: Client] = [:]
+    private(set) var noteCount = 0
     private(set) var seenAt: UInt64 = 0
 
     /// Of a bucket's client.
     private static func name(_ client: String, _ bucket: String) -> ExactString { ExactString("\(bucket)/\(client)") }
 
+    /// - Parameter body: gets the client, and how many entities of each kind may be remembered of it now.
     private mutating func with(
-        _ client: String, _ bucket: String, at now: UInt64, _ body: (inout Client) -> Void
+        _ client: String, _ bucket: String, at now: UInt64, _ body: (inout Client, _ notesMax: Int) -> Void
     ) {
         let name = Self.name(client, bucket)
         if clients[name] == nil, clients.count >= Self.clientsMax {
@@ -71,12 +78,20 @@ struct ClientMemory {
             if clients.count >= Self.clientsMax, let oldest = clients.min(by: { $0.value.seenAt < $1.value.seenAt }) {
                 clients[oldest.key] = nil
             }
+            noteCount = clients.values.reduce(0) { $0 + $1.noteCount }
         }
-        var state = clients[name] ?? Client(seenAt: now)
-        state.seenAt = now
         seenAt = now
-        body(&state)
-        clients[name] = state
+        clients[name, default: Client(seenAt: now)].seenAt = now
+        let notesMax = noteCount < Self.allNotesMax ? Self.notesMax : 0
+        change(name) { body(&$0, notesMax) }
+    }
+
+    /// Changes what is remembered of a client, if anything is.
+    private mutating func change(_ name: ExactString, _ body: (inout Client) -> Void) {
+        guard let index = clients.index(forKey: name) else { return }
+        noteCount -= clients.values[index].noteCount
+        body(&clients.values[index])
+        noteCount += clients.values[index].noteCount
     }
 
     // MARK: Repetitions
@@ -87,12 +102,12 @@ struct ClientMemory {
     }
 
     mutating func recordPushed(_ client: String, _ bucket: String, through place: ChangePlace, at now: UInt64) {
-        with(client, bucket, at: now) { $0.pushed = max($0.pushed ?? .start, place) }
+        with(client, bucket, at: now) { client, _ in client.pushed = max(client.pushed ?? .start, place) }
     }
 
     mutating func hide(_ key: String, _ version: UInt64, from client: String, _ bucket: String, at now: UInt64) {
-        with(client, bucket, at: now) { client in
-            if client.hidden.count < Self.notesMax {
+        with(client, bucket, at: now) { client, notesMax in
+            if client.hidden.count < notesMax {
                 client.hidden[EntityVersion(key: ExactString(key), version: version)] = now
             }
         }
@@ -109,15 +124,14 @@ struct ClientMemory {
     }
 
     mutating func leaveBehind(_ key: ExactString, _ client: String, _ bucket: String, at now: UInt64) {
-        with(client, bucket, at: now) { client in
-            guard client.leftBehind.count < Self.notesMax else { return }
-            client.leftBehind.insert(key)
+        with(client, bucket, at: now) { client, notesMax in
+            if client.leftBehind.count < notesMax { client.leftBehind.insert(key) }
         }
     }
 
     /// The client has been told what makes its copy what it knows of the server.
     mutating func putRight(_ key: ExactString, _ client: String, _ bucket: String) {
-        clients[Self.name(client, bucket)]?.leftBehind.remove(key)
+        change(Self.name(client, bucket)) { $0.leftBehind.remove(key) }
     }
 
     // MARK: Deletions
@@ -131,8 +145,8 @@ struct ClientMemory {
 
     /// Records that another client's deletion of an entity was sent to the client.
     mutating func oweDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
-        with(client, bucket, at: now) { client in
-            if client.owedDeletions.count < Self.notesMax {
+        with(client, bucket, at: now) { client, notesMax in
+            if client.owedDeletions.count < notesMax {
                 client.owedDeletions[ExactString(key)] = OwedDeletion(toldAt: now)
             }
         }
@@ -156,7 +170,7 @@ struct ClientMemory {
 
     /// The client has answered.
     private mutating func forgetDeletion(_ key: String, _ client: String, _ bucket: String) {
-        clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)] = nil
+        change(Self.name(client, bucket)) { $0.owedDeletions[ExactString(key)] = nil }
     }
 
     /// Records that the client has changed an entity: if it was told of the deletion long before, it has not answered.
