@@ -285,8 +285,13 @@ import Testing
         }
     }
 
-    @Test func aRepeatedChangeDoesNotTakeNodeBack() async throws {
+    /// - Parameter hidden: how many versions earlier connections have hidden.
+    @Test(arguments: [0, 1_000] as [UInt64]) func aRepeatedChangeDoesNotTakeNodeBack(hidden: UInt64) async throws {
         try await Self.withNode { rig, login, node, other in
+            let file = try rig.wire.file(of: login.user, app: WireRig.app)
+            file.withClients { clients in
+                for version in 0..<hidden { clients.hide("m", version, from: "node-1", "note", at: rig.clock.now) }
+            }
             let cv = try #require(try await node.list()["current"]?.string)
             try await other.make("M", "k", ["v": .edits("=2\t+D"), "sv": 1])
             _ = try await node.change()

@@ -28,7 +28,7 @@ struct ClientMemory {
         /// How far changes were pushed.
         var pushed: ChangePlace?
         /// The versions of entities that are not shown to the client, because it would go back to them.
-        var hidden: [EntityVersion: UInt64] = [:]
+        var hidden: Set<EntityVersion> = []
         /// The entities whose deletion by others was sent to the client, which will answer with one of its own.
         var owedDeletions: [ExactString: OwedDeletion] = [:]
         /// The entities of which the client's working copies may differ from what it knows of the server.
@@ -108,13 +108,19 @@ struct ClientMemory {
     mutating func hide(_ key: String, _ version: UInt64, from client: String, _ bucket: String, at now: UInt64) {
         with(client, bucket, at: now) { client, notesMax in
             if client.hidden.count < notesMax {
-                client.hidden[EntityVersion(key: ExactString(key), version: version)] = now
+                client.hidden.insert(EntityVersion(key: ExactString(key), version: version))
             }
         }
     }
 
+    /// The client says anew what it has: which versions it would go back to depends on that alone.
+    mutating func unhideAll(from client: String, _ bucket: String) {
+        change(Self.name(client, bucket)) { $0.hidden = [] }
+    }
+
     func hides(_ key: String, _ version: UInt64, from client: String, _ bucket: String) -> Bool {
-        clients[Self.name(client, bucket)]?.hidden[EntityVersion(key: ExactString(key), version: version)] != nil
+        let version = EntityVersion(key: ExactString(key), version: version)
+        return clients[Self.name(client, bucket)]?.hidden.contains(version) ?? false
     }
 
     // MARK: Copies

@@ -74,7 +74,10 @@ extension SimperiumConnection {
         if salt != channel.salt { (channel.position, channel.salt) = (nil, salt) }
         let pushed =
             channel.library == .node
-            ? channel.file.withClients { $0.pushed(channel.client, channel.bucketName) } : nil
+            ? channel.file.withClients { clients in
+                clients.unhideAll(from: channel.client, channel.bucketName)
+                return clients.pushed(channel.client, channel.bucketName)
+            } : nil
         let end = try await tell(after: start, repeatedThrough: pushed, isAnswer: true, on: channel)
         channel.position = max(channel.position ?? .start, end)
         channel.toldEarly = channel.toldEarly.filter { $0 > end }
