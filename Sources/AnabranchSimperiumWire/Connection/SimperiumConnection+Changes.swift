@@ -228,7 +228,7 @@ extension SimperiumConnection {
                 (try reader.records.entity(key.text, of: bucket), reader.door)
             }
             // Changes have come in between, which are sent first.
-            guard door.end == position else { continue }
+            guard door.end == position else { break }
             (channel.leftBehind[key], channel.putRight[key]) = (nil, time)
             file.withClients { clients in
                 clients.putRight(key, channel.client, bucket.name)
