@@ -182,6 +182,36 @@ import Testing
         }
     }
 
+    /// The device does not say its entity when it has it again.
+    @Test func aLateIDLeadsToTheRecordThatIsMadeAgain() async throws {
+        try await DeviceRig.run { rig in
+            let key = "0f0e0d0c-0000-4000-8000-00000000000a"
+            var one = Talker(rig, "one"), two = Talker(rig, "two")
+            let first = try await one.slow(Self.uri, "0", [key: Self.contact(["name": "Ann"])])
+            let anchor = try await two.slow(Self.uri, "0").anchor(Self.uri)
+            let gone = try await one.fast(
+                Self.uri, "1", last: "0", anchor: first.anchor(Self.uri), .changes, [key: ["op": "delete"]])
+            func map() async throws -> Message {
+                two.begin()
+                return try await two.send(
+                    .start(uri: Self.uri, .with(.fast, next: "1", last: "0", anchor: anchor)),
+                    .changes(uri: Self.uri, Changes(idMap: [key: "N1"])),
+                    .changes(uri: Self.uri, Changes(.changes, [:])))
+            }
+            #expect(try await map().pushed(Self.uri)["N1"]?["op"] == "delete")
+            _ = try await one.fast(
+                Self.uri, "2", last: "1", anchor: gone.anchor(Self.uri), .changes,
+                [key: ["op": "add", "entity": "contact", "set": ["name": "Bea"]]])
+            // The answer was lost.
+            let again = try await map()
+            #expect(again.pushed(Self.uri)["N1"]?["set"] == ["name": "Bea"])
+            let last = try await two.fast(
+                Self.uri, "2", last: "1", anchor: again.anchor(Self.uri), .changes,
+                ["N1": ["op": "modify", "set": ["company": "c"]]])
+            #expect(last.codes(2) == [.ok] && last.pushed(Self.uri).isEmpty)
+        }
+    }
+
     // MARK: Slow
 
     /// An id that is the key of a record is no other record's, however much both differ.

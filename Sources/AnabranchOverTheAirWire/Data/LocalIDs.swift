@@ -34,15 +34,17 @@ struct LocalIDs {
 
     /// The record of a device's id; it may have been erased.
     /// - Parameter entity: its entity as the device says, which counts where the server does not know it.
-    func record(
-        _ local: String, of entity: Int? = nil, _ records: PendingRecords
-    ) throws(HistoryError) -> RecordID? {
+    func record(_ local: String, of entity: Int? = nil, _ records: PendingRecords) throws -> RecordID? {
         guard let bytes = try records.value(at: localPlace(local)) else { return nil }
         let texts = try RowKey.texts(2, of: bytes[...]).texts
-        if let entity, let known = try given(serverPlace(texts[1], of: entity), records), known.hasBytes(of: local) {
-            return view.candidates(texts[1], of: entity).first
+        func isGiven(_ id: RecordID) throws -> Bool {
+            try given(serverPlace(texts[1], of: id.entity), records)?.hasBytes(of: local) ?? false
         }
-        return view.dataclass.index(ofEntity: texts[0]).flatMap { view.candidates(texts[1], of: $0).first }
+        if let entity, let id = view.candidates(texts[1], of: entity).first, try isGiven(id) { return id }
+        let first = view.dataclass.index(ofEntity: texts[0]).flatMap { view.candidates(texts[1], of: $0).first }
+        if let first, try view.contains(first) { return first }
+        // It was of a record that was gone, and may have been made again.
+        return try view.candidates(texts[1]).first { try view.contains($0) && isGiven($0) } ?? first
     }
 
     /// The device's id of the record with a server's id: that one if the device has given none.
