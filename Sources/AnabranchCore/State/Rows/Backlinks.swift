@@ -57,7 +57,8 @@ extension ObjectGraph {
         guard let rows else { return [:] }
         var owners: LinkOwners = [:]
         let prefix = Backlink.prefix(of: target), classID = Backlink.classID(of: target.classID)
-        let batchCount = 256
+        // Most objects have few links, and what follows in the batch is others'.
+        var batchCount = 16
         var last = prefix
         while true {
             let batch: [(key: [UInt8], row: [UInt8])]
@@ -76,6 +77,7 @@ extension ObjectGraph {
                 last = key
             }
             guard batch.count == batchCount else { return owners }
+            batchCount = 256
         }
     }
 }
