@@ -3,6 +3,7 @@ import AnabranchHistory
 import AnabranchOverTheAir
 import AnabranchPropertyList
 import AnabranchServer
+import AnabranchTestClient
 import Synchronization
 import Testing
 
@@ -359,9 +360,26 @@ import Testing
             // What is refused makes the push tell the record.
             let sent = try await one.send(["L1": Self.modify(["none": "x"])])
             #expect(sent.codes(2) == [.multiStatus, .badValue] && sent.pushed(Self.uri)["L1"]?["set"]?["name"] == "a")
-            #expect(try await one.commit().codes(3) == [.ok])
+            _ = try await one.commit()
             one.store(sent)
             #expect(try await one.sync()["L1"]?["set"]?["next"] == ["L3", "L2"])
+        }
+    }
+
+    @Test func linksThatTheCommitRevivesAreTold() async throws {
+        try await Self.run { rig in
+            let key = "0f0e0d0c-0000-4000-8000-00000000000a"
+            var one = try await Phone(rig, "one", ["L1": Self.card(["name": "a"]), key: Self.card(["name": "t"])])
+            let realm = try await rig.realmClient()
+            try await realm.download()
+            try await realm.write { tx in
+                let target = try tx.object("Card", key: UUIDBytes(text: key).map { .uuid($0) } ?? .null)
+                for card in try tx.objects("Card") { try card.list("next").append(try #require(target).link) }
+            }
+            _ = try await one.sync([key: ["op": "delete"]])
+            try await realm.upload()
+            #expect(try await one.sync([key: ["op": "add", "entity": "card", "set": ["name": "t"]]]).isEmpty)
+            #expect(try await one.sync().map { $0.value["set"] } == [["next": [.string(key)]]])
         }
     }
 
