@@ -93,7 +93,11 @@ extension FileSpace {
                 else { return false }
                 // What others have written since was not deleted.
                 if record.content.id == row.base {
-                    try tx.edit(FileRecord.self, row.file) { $0.trashed = Data($0.content.id.bytes) }
+                    try tx.edit(FileRecord.self, row.file) {
+                        // A new one comes back from the trash as an empty file.
+                        if $0.content == .awaited { $0.setContent(.empty, modified: $0.modified) }
+                        $0.trashed = Data($0.content.id.bytes)
+                    }
                 }
                 return true
             }
