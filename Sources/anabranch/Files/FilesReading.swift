@@ -12,8 +12,8 @@ struct FilesList: AsyncParsableCommand {
         abstract: "List what is in a folder of the space.",
         discussion: """
             Each line has the size, the time of the last change, the state and the path. The state says whether the \
-            content is on this device (cached) or only at the server, is being transferred, waits (pending), or has not \
-            arrived at the server from the device that has made the file.
+            content is on this device (cached) or only at the server, is being transferred, waits (pending), or has \
+            not arrived at the server from the device that has made the file.
 
             EXAMPLES
               anabranch files ls --data ./spaces --path 'my-app/"files"'
