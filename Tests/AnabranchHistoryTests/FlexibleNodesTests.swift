@@ -135,6 +135,37 @@ import Testing
         #expect(count == .int(0))
     }
 
+    /// The step of a node is over after the first of two changesets, and the client brings the second one elsewhere:
+    /// the entry that both meet has the form there that it has after the first.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func whatOneNodeHasNotIntegratedAnotherOneMerges(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        try first.write(at: 1) { try $0.addColumn("list", .int, collection: .list, to: "Task") }
+        var ann = try Self.device(at: second, "owner == 'ann'")
+        let ident = ann.client.ident
+        for number in 3...4 as ClosedRange<Int64> {
+            try ann.client.write(at: 3) { try $0.object("Task", key: 1)?.list("list").append(.int(number)) }
+        }
+        try first.write(at: 2) { try $0.object("Task", key: 1)?.list("list").append(.int(2)) }
+        try second.follow()
+        second.quota = ViewQuota(isUsedUp: { _ in false }, charge: { _, _ in }, step: { .smallest })
+        while let upload = ann.client.nextUpload(), let rest = try ann.session.progress.accept(upload) {
+            second.enqueue(rest, from: ident, at: 1)
+        }
+        let version = second.version
+        while second.version == version {
+            _ = try second.integrateNew(until: .smallest)
+            if second.version == version { _ = try second.integrateLong(until: .smallest) }
+        }
+        #expect(second.version == version + 1 && second.hasUploads(of: ident))
+        try Self.come(&ann, to: first, "owner == 'ann'")
+        try Self.upload(&ann, to: first)
+        try Self.receive(&ann, from: first)
+        let states = [ann.client.state, try first.currentState()]
+        let lists = try states.map { try $0.read { try $0.object("Task", key: 1)?.list("list").values } }
+        #expect(lists[0] == lists[1] && lists[0]?.count == 3)
+    }
+
     @Test(arguments: SharedStores.Kind.allCases)
     func aViewBelongsToTheNodeOfTheNewestSession(_ kind: SharedStores.Kind) throws {
         let (first, second) = try Self.nodes(kind)

@@ -9,6 +9,8 @@ extension FlexibleFile {
     struct ClientUploads {
         fileprivate var waiting: [(upload: Upload, time: UInt64)] = []
         fileprivate var current: ViewUpload?
+        /// The number of changesets that can be integrated together, if the last window had too many.
+        fileprivate var windowCountMax: Int?
         fileprivate var refusals = Refusals()
         /// True if the merge has not ended within one step.
         fileprivate var isSetAside = false
@@ -169,13 +171,21 @@ extension FlexibleFile {
                 mine.current
                 ?? ViewUpload(
                     upload, from: row, of: view, options: file.mergeOptions,
-                    WriteCheck(ofParts: checkedCount) { [weak self] in self?.quota?.step() ?? .none })
+                    WriteCheck(ofParts: checkedCount) { [weak self] in self?.quota?.step() ?? .none },
+                    windowCountMax: mine.windowCountMax)
             mine.current = current
             var limit = limit
             mine.isSetAside = try !current.advance(view, until: &limit, asking: source(of: ident))
             if !mine.isSetAside {
-                mine.refusals += try integrateWindow(of: current, row, into: view, at: time)
-                mine.isSetAside = current.check.isOver
+                let count = current.windowCount
+                if let refusals = try integrateWindow(of: current, row, into: view, at: time) {
+                    mine.refusals += refusals
+                    mine.isSetAside = current.check.isOver
+                } else {
+                    (mine.current, mine.windowCountMax) = (nil, count - current.windowCount)
+                    mine.isSetAside = true
+                    trying.remove(ident)
+                }
             }
         } catch {
             if error.code == .conflict {
@@ -193,7 +203,7 @@ extension FlexibleFile {
         }
         let outcome = UploadOutcome(ident: ident, refusals: mine.refusals)
         mine.waiting.removeFirst()
-        (mine.current, mine.refusals) = (nil, Refusals())
+        (mine.current, mine.windowCountMax, mine.refusals) = (nil, nil, Refusals())
         if mine.waiting.isEmpty { endUploads(of: ident) } else { uploads[ident] = mine }
         return outcome
     }
@@ -225,11 +235,12 @@ extension FlexibleFile {
         return found
     }
 
-    /// Integrates a window of an upload, or as much of it as can be checked in a step.
-    /// - Returns: the objects that were refused.
+    /// Integrates a window of an upload, unless the step is over before its first changeset is checked.
+    /// - Returns: the objects that were refused; nil if only the changesets that are not in the window any more can be
+    ///   integrated in this step and in one commit. Then nothing has happened, and the upload has to be merged again.
     private func integrateWindow(
         of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
-    ) throws(HistoryError) -> Refusals {
+    ) throws(HistoryError) -> Refusals? {
         let state = try currentState(), start = instant(), check = upload.check
         check.begin(for: view.role, at: file.head.version, touched: touched)
         defer {
@@ -250,6 +261,7 @@ extension FlexibleFile {
         }
         // Not even the first changeset.
         if check.isOver, integration.file.uploadCursor == row.uploadCursor { return Refusals() }
+        guard upload.windowCount == 0 else { return nil }
         try record(upload.changedEntries(), in: &integration.view)
         try requireRoom(for: integration.ingested)
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)

@@ -3,7 +3,7 @@ import AnabranchCore
 /// Integrates what one client has uploaded and `ViewUpload` has merged with the log of its view: leaves out what the
 /// client may not write, and has that undone on the client (`Spec/FlexibleSync.md`). Changes nothing but itself.
 struct ViewIntegration {
-    /// The approximate size of what is added to the log and told the client at which a part of a window ends, in bytes.
+    /// The approximate size of what is added to the log and told the client at which a window ends, in bytes.
     private static let addedBytesMax = 1 << 20
 
     /// The log as it was before.

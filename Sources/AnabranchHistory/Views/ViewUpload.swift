@@ -6,6 +6,10 @@ import AnabranchCore
 ///
 ///     idle ──▶ searching ──▶ reading ──▶ merging ──▶ merged ──integrated──▶ idle
 ///                  ▲────────────────────────────────────┘ the view has new entries
+///
+/// The entries of the view get the form that they have after a whole window. So a window is integrated as a whole, or
+/// merged again with fewer changesets: whoever reads the view next, another node or a later process, merges what is not
+/// integrated with the entries as they are stored.
 final class ViewUpload {
     private enum Stage { case idle, searching, reading, merging, merged }
 
@@ -36,9 +40,9 @@ final class ViewUpload {
     /// The changesets that are not integrated.
     private var rest: ArraySlice<UploadedChangeset>
     /// The number of those that are in the window; and of the integrated ones that the merge still has.
-    private var windowCount = 0
+    private(set) var windowCount = 0
     private var doneCount = 0
-    private var windowCountMax = ViewUpload.windowCounts.lowerBound
+    private var windowCountMax: Int
     private var stage = Stage.idle
     /// The entries of the view that were decoded, by number.
     private var decoded: [UInt64: ChangesetIndex] = [:]
@@ -63,11 +67,14 @@ final class ViewUpload {
     ///   - file: the client file, as it is stored: changesets that it has uploaded before are passed over.
     ///   - view: what the client sees.
     ///   - check: the check of its changesets, one after the other.
+    ///   - windowCountMax: the largest number of changesets in the first window; nil if it is not known how many fit.
     init(
-        _ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions, _ check: WriteCheck
+        _ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions, _ check: WriteCheck,
+        windowCountMax: Int? = nil
     ) {
         self.upload = upload
         self.check = check
+        self.windowCountMax = windowCountMax ?? Self.windowCounts.lowerBound
         let integrated = file.uploadCursor.clientVersion
         rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
         let incoming = rest.map { sent in
@@ -260,9 +267,9 @@ final class ViewUpload {
         _ = try advance(view, until: &limit, asking: loaded)
     }
 
-    /// Records that the window is integrated, or a part of it, and how long that has taken.
+    /// Records that the window is integrated, and how long that has taken.
     func didIntegrate(in time: Duration) {
-        if windowCount == 0 { stage = .idle }
+        stage = .idle
         if time > Self.windowTime.tooLong {
             windowCountMax = max(Self.windowCounts.lowerBound / 8, windowCountMax / 2)
         } else if time < Self.windowTime.enough {
