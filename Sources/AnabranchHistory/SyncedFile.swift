@@ -76,7 +76,7 @@ public final class SyncedFile {
     /// The salt of the versions that this object makes.
     let versionSalt: Salt
     var randomness: any RandomNumberGenerator
-    var queue = UploadQueue()
+    var queue = WaitingUploads()
     /// When the client files that have identified themselves were seen before, in seconds since 1970.
     var identified: [ClientFileID: UInt64] = [:]
     /// The integration of the first queued uploads; nil between a commit and the next step.

@@ -11,14 +11,18 @@ import Testing
     private func begin(
         _ kind: StoreKind = .memory, keepsState: Bool = false, with changesets: [[UInt8]] = [updates[0]]
     ) throws -> (file: SyncedFile, test: TestStore) {
-        let test = try TestStore(kind)
-        let file = try SyncedFile.open(in: test.store, keepsState: keepsState)
-        _ = try file.allocateIdents(for: [nil, nil], at: 1000)
-        try file.integrate(Upload((keepsState ? [Self.object] : []) + Self.updates, timestamp: 9), from: 2)
+        let test = try TestStore(kind), file = try Self.open(test, keepsState: keepsState)
         try file.enqueue(
             Upload((keepsState ? [Self.object] : []) + changesets, timestamp: 10), from: 3)
-        for _ in 0..<5 { #expect(try !Self.step(file)) }
+        for _ in 0..<5 { #expect(try file.stepIntegration(at: 1000) == nil) }
         return (file, test)
+    }
+
+    private static func open(_ test: TestStore, keepsState: Bool = false) throws -> SyncedFile {
+        let file = try SyncedFile.open(in: test.store, keepsState: keepsState)
+        _ = try file.allocateIdents(for: [nil, nil], at: 1000)
+        try file.integrate(Upload((keepsState ? [object] : []) + updates, timestamp: 9), from: 2)
+        return file
     }
 
     private static let updates = (0..<12).map { ChangesetWriter.setting(1, to: $0) }
@@ -26,14 +30,8 @@ import Testing
         .addTable("T"), .addColumn("T", "n"), .createObject(ObjectName(className: "T", key: .int(1))),
     ]).bytes
 
-    private static func step(_ file: SyncedFile) throws -> Bool {
-        var limit = StepLimit.smallest
-        return try file.advanceIntegration(at: 1000, until: &limit)
-    }
-
     private static func finish(_ file: SyncedFile) throws -> IntegrationReport {
-        while try !step(file) {}
-        return try SyncedFile.commitIntegrations(of: [file])[0].get()
+        while true { if let report = try file.stepIntegration(at: 1000) { return report } }
     }
 
     @Test(arguments: StoreKind.allCases) func identsThatAreAllocatedMeanwhileStay(kind: StoreKind) throws {
@@ -49,22 +47,42 @@ import Testing
         let (file, test) = try begin(kind)
         defer { _ = test }
         try file.expire(2)
-        #expect(file.isIntegrating)
         try file.expire(3)
-        #expect(!file.isIntegrating)
         #expect(try Self.finish(file).outcomes.map(\.refusal?.code) == [.clientFileExpired])
         #expect(try file.clientFile(3)?.isExpired == true)
         #expect(file.version == 12)
     }
 
-    @Test func aWriteOfTheServerComesFirstAndTheMergeBeginsAnew() throws {
+    @Test func aWriteOfTheServerComesFirstAndTheMergeTakesItIn() throws {
         let (file, _) = try begin(keepsState: true)
         let made = try file.write(at: 11) { tx in
             try tx.create("T", key: 2)
         }
-        #expect(made.version == 14)
-        #expect(try Self.finish(file).outcomes.map(\.newVersions) == [2])
+        #expect(made.version == 14 && file.integrationBytes > 0)
+        #expect(try Self.finish(file).outcomes.map(\.newVersions).reduce(0, +) == 2)
         #expect(try file.log().map(\.origin).suffix(3) == [0, 3, 3])
+    }
+
+    @Test("a merge that takes long goes on beside what others upload, and meets it", arguments: StoreKind.allCases)
+    func others(kind: StoreKind) throws {
+        let (file, test) = try begin(kind), other = try TestStore(kind), expected = try Self.open(other)
+        let uploads = (0..<5).map { number in
+            Upload([Self.updates[number]], from: ClientVersion(14 + number), timestamp: ChangesetTime(8 + number))
+        }
+        for upload in uploads {
+            try file.enqueue(upload, from: 2)
+            while file.hasNewUploads { _ = try file.stepIntegration(at: 1000) }
+            #expect(try file.stepIntegration(at: 1000, isLong: true) == nil)
+        }
+        #expect(file.version == 17 && file.integrationBytes > 0)
+        #expect(try Self.finish(file).outcomes.map(\.ident) == [3])
+        for upload in uploads { try expected.integrate(upload, from: 2) }
+        try expected.integrate(Upload([Self.updates[0]], timestamp: 10), from: 3)
+        #expect(try file.log() == expected.log())
+        let downloads = try [file, expected].map { try $0.downloads(for: 3).download(after: DownloadCursor()) }
+        #expect(downloads[0].changesets == downloads[1].changesets)
+        try test.verify()
+        try other.verify()
     }
 
     @Test func uploadsThatComeMeanwhileWaitForTheNextIntegration() throws {
@@ -81,8 +99,9 @@ import Testing
         let (file, _) = try begin(keepsState: true, with: [Self.updates[0], ChangesetWriter.setting(99, to: 1)])
         try file.enqueue(Upload([Self.updates[1]], from: 4, timestamp: 11), from: 3)
         try file.enqueue(Upload([Self.updates[1]], from: 14, timestamp: 11), from: 2)
-        #expect(try Self.finish(file).outcomes.map(\.refusal?.code) == [.badChangeset])
-        #expect(try Self.finish(file).outcomes.map(\.ident) == [2])
+        let outcomes = try Self.finish(file).outcomes + Self.finish(file).outcomes
+        #expect(outcomes.first { $0.ident == 3 }?.refusal?.code == .badChangeset)
+        #expect(outcomes.first { $0.ident == 2 }?.newVersions == 1)
         #expect(file.version == 14 && file.backlogBytes == 0)
     }
 
@@ -95,10 +114,14 @@ import Testing
             let file = try SyncedFile.open(in: test.store)
             _ = try file.allocateIdents(for: [nil, nil, nil], at: 1000)
             try file.integrate(Upload(Self.updates), from: 2)
-            try file.enqueue(Upload(Self.updates, timestamp: 600), from: 3)
-            try file.enqueue(Upload([erasure.bytes]), from: 4)
-            let report = isStepwise ? try Self.finish(file) : try file.integrate(at: 1000)
-            #expect(report.outcomes.map(\.refusal) == [nil, nil] && report.entriesVisited == 12 + 24)
+            var visitedCount = 0
+            for (ident, upload) in [(3, Upload(Self.updates, timestamp: 600)), (4, Upload([erasure.bytes]))] {
+                try file.enqueue(upload, from: ident)
+                let report = isStepwise ? try Self.finish(file) : try file.integrate(at: 1000)
+                #expect(report.outcomes.map(\.refusal) == [nil] && !file.hasQueuedUploads)
+                visitedCount += report.entriesVisited
+            }
+            #expect(visitedCount == 12 + 24)
             return try withExtendedLifetime(test) { try file.log() }
         }
         #expect(logs[0] == logs[1] && logs[0].count == 25)

@@ -163,6 +163,15 @@ extension SQLiteStore {
 }
 
 extension SyncedFile {
+    /// Takes the smallest step of an integration, and commits what is merged with it.
+    /// - Returns: what was integrated or refused; nil if nothing was.
+    func stepIntegration(at time: UInt64, isLong: Bool = false) throws -> IntegrationReport? {
+        var limit = StepLimit.smallest
+        guard try advanceIntegration(at: time, until: &limit, isLong: isLong) else { return nil }
+        let report = try SyncedFile.commitIntegrations(of: [self])[0].get()
+        return report.outcomes.isEmpty ? nil : report
+    }
+
     /// A file with predictable salts; most tests are about its log alone, and do not care what changesets do to
     /// objects.
     static func open(

@@ -56,8 +56,6 @@ final class Workload {
     /// Whether entries go that nobody needs any more, and how many did: proves that some go.
     let trims: Bool
     var trimmedCount: UInt64 = 0
-    /// How many of `queued` are being merged.
-    private var mergingCount = 0
     /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
     private(set) var comparedForms = 0
     private var downloadsTold: [ClientFileID: [ServerVersion]] = [:]
@@ -219,34 +217,44 @@ final class Workload {
     private func integrate() throws {
         let before = file.version
         guard let report = try merge() else { return }
-        var joined = Array(queued.prefix(mergingCount))
-        let expected = joined.reduce(0) { $0 + $1.upload.changesets.count }
-        if !commitsChangesets {
-            joined = Dictionary(grouping: joined, by: \.ident).sorted { $0.key < $1.key }.map { ident, uploads in
-                (ident, Upload(progress: UploadCursor(), changesets: uploads.flatMap(\.upload.changesets)))
-            }
+        var expected = 0
+        if commitsChangesets, !isStepwise {
+            for (ident, upload) in queued { try reference.integrate(upload, from: ident) }
+            expected = queued.reduce(0) { $0 + $1.upload.changesets.count }
+            queued = []
         }
-        for (ident, upload) in joined { try reference.integrate(upload, from: ident) }
-        queued.removeFirst(mergingCount)
         for outcome in report.outcomes {
             let isRogue = !participants.contains { $0.client.ident == outcome.ident }
             try require((outcome.refusal != nil) == isRogue, "I-18: \(outcome)")
+            let changesets = takeQueued(outcome.newVersions, from: outcome.ident)
+            expected += changesets.count
+            let upload = Upload(progress: UploadCursor(), changesets: changesets)
+            if !changesets.isEmpty { try reference.integrate(upload, from: outcome.ident) }
         }
+        if !isStepwise { try require(queued.allSatisfy(\.upload.changesets.isEmpty), "I-15: uploads stay queued") }
         try require(report.outcomes.map(\.ident) == report.outcomes.map(\.ident).sorted(), "the order of outcomes")
         try require(file.version == before + UInt64(expected), "I-15: \(file.version) after \(before)")
         try require(report.madeVersions == (expected > 0), "I-40")
         for participant in participants { try checkRow(of: participant) }
     }
 
+    /// Removes the first changesets that a client has queued.
+    private func takeQueued(_ count: Int, from ident: ClientFileID) -> [UploadedChangeset] {
+        var taken: [UploadedChangeset] = []
+        while taken.count < count, let place = queued.firstIndex(where: { $0.ident == ident }) {
+            let part = queued[place].upload.changesets.prefix(count - taken.count)
+            taken += part
+            queued[place].upload.changesets.removeFirst(part.count)
+            if queued[place].upload.changesets.isEmpty { queued.remove(at: place) }
+        }
+        return taken
+    }
+
     /// - Returns: nil if more steps are needed.
     private func merge() throws -> IntegrationReport? {
-        if !file.isIntegrating { mergingCount = queued.count }
         guard isStepwise else { return try file.integrate(at: clock) }
         for _ in 0...below(40) {
-            var limit = StepLimit.smallest
-            guard try !file.advanceIntegration(at: clock, until: &limit) else {
-                return try SyncedFile.commitIntegrations(of: [file])[0].get()
-            }
+            if let report = try file.stepIntegration(at: clock, isLong: below(2) == 0) { return report }
         }
         return nil
     }

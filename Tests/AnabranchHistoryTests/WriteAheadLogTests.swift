@@ -132,10 +132,7 @@ import Testing
         let updates = (0..<12).map { ChangesetWriter.setting(1, to: $0) }
         try file.integrate(Upload(updates), from: 2)
         try file.enqueue(Upload([updates[0]], timestamp: 600), from: 3)
-        for _ in 0..<5 {
-            var limit = StepLimit.smallest
-            #expect(try !file.advanceIntegration(at: 1, until: &limit))
-        }
+        for _ in 0..<5 { #expect(try file.stepIntegration(at: 1) == nil) }
         try store.shards[0].pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
         #expect(store.writeAheadLogBytes == 0)
         #expect(try file.integrate(at: 1).outcomes.map(\.newVersions) == [1])

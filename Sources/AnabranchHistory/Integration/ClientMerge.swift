@@ -58,6 +58,11 @@ struct ClientMerge: ~Copyable {
     private var unread: ArraySlice<ServerVersion> = []
     /// The versions that were not yet read into the cache that clients share.
     private var unshared: ArraySlice<ServerVersion> = []
+    /// The version after which the run looks for entries, and the one up to which it has met them, or is about to.
+    private var searchedAfter: ServerVersion = 0
+    private(set) var metVersion: ServerVersion = 0
+    /// True if the run has met all entries but those that others have committed since.
+    private var isContinued = false
     /// The last changeset that is merged.
     private(set) var mergedThrough: UploadCursor?
 
@@ -91,7 +96,7 @@ struct ClientMerge: ~Copyable {
         while true {
             switch stage {
             case .begin:
-                guard room.isLeft(beside: state),
+                guard room.isLeft(beside: state) || merged.isEmpty,
                     try beginRun(past: log, bytesMax: room.bytes, keepsState: state != nil)
                 else { return .merged }
                 state?.fetchAhead(merge.incoming, in: merge.arena)
@@ -108,6 +113,10 @@ struct ClientMerge: ~Copyable {
                 guard try mergeRun(until: &limit) else { return .paused }
                 stage = .apply
             case .apply:
+                if log.version > metVersion {
+                    beginMeeting(after: metVersion, through: log.version)
+                    continue
+                }
                 if let count = try applyRun(past: log, into: &state) { return .onlyFirst(count) }
                 stage = .begin
                 let bytes = merge.run.reduce(0) { $0 + $1.changeset.count + UploadQueue.overheadBytes }
@@ -117,7 +126,14 @@ struct ClientMerge: ~Copyable {
         }
     }
 
-    private var base: ServerVersion { ServerVersion(rawValue: merge.base) }
+    /// The version on which the changesets of the run were made.
+    var base: ServerVersion { ServerVersion(rawValue: merge.base) }
+
+    /// The number of changesets that are merged, and applied to the state.
+    var mergedCount: Int { merged.count - restoringCount }
+
+    /// True if a run is merged in part.
+    var isWithinRun: Bool { stage != .begin }
 
     /// - Returns: whether there is a run.
     private mutating func beginRun(
@@ -137,20 +153,40 @@ struct ClientMerge: ~Copyable {
         }
         for index in merge.incoming { try merge.arena.checkErasures(in: index, by: options.destructiveSchema) }
         keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
+        isContinued = false
         if base < log.version || restoringCount > 0 {
-            search = EntrySearch(for: keys, in: VersionRange(after: base, through: log.version))
-            stage = .search
+            beginMeeting(after: base, through: log.version)
         } else {
+            metVersion = log.version
             stage = .apply
         }
         return true
+    }
+
+    /// Begins to merge the run with the entries above a version: all that it has to meet, or those that others have
+    /// committed since it met the rest. Those it meets as it is now.
+    private mutating func beginMeeting(after base: ServerVersion, through newest: ServerVersion) {
+        if base > self.base {
+            isContinued = true
+            for (place, index) in merge.incoming.enumerated() where merge.arena.isDirty(index) {
+                keys[place].merge([merge.arena.conflictKeys(of: index)])
+            }
+        }
+        search = EntrySearch(for: keys, in: VersionRange(after: base, through: newest))
+        (searchedAfter, metVersion) = (base, newest)
+        stage = .search
+    }
+
+    /// Prepares to go on after others have used the cache that clients share.
+    mutating func resume() {
+        if stage == .share { unshared = versions.filter { !reader.hasOwnForm(of: $0) }[...] }
     }
 
     /// Applies the run when it is merged.
     /// - Returns: nil; or how many changesets can be merged, if the run needs too much memory.
     private mutating func applyRun(past log: PendingLog, into state: inout PendingState?) throws(HistoryError) -> Int? {
         let applied = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log)
-        if let count = applied?.countInMemory { return merged.count - restoringCount + count }
+        if let count = applied?.countInMemory { return mergedCount + count }
         if applied != nil, !options.allowsReplacedClasses {
             for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) }
         }
@@ -191,13 +227,13 @@ struct ClientMerge: ~Copyable {
     private mutating func endSearch(
         past log: PendingLog, sharing shared: inout DecodedEntryCache
     ) throws(HistoryError) {
-        let base = base, reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
+        let base = searchedAfter, reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
         // An empty changeset meets nothing.
         let changed = reciprocals.filter { $0 > base.rawValue && !$1.isEmpty }.keys.map { ServerVersion(rawValue: $0) }
-        versions = (search.found + changed + reader.restored.keys).sortedUnique()
+        versions = (search.found + changed + reader.restored.keys.filter { $0 > base }).sortedUnique()
         unread = versions[...]
         stage = .read
-        guard isOfLog, !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
+        guard isOfLog, !isContinued, !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
         let unchanged = versions.filter { !reader.hasOwnForm(of: $0) }
         guard unchanged.count * 2 > versions.count, shared.beginLoading(unchanged.count) else { return }
         unshared = unchanged[...]
@@ -234,9 +270,15 @@ struct ClientMerge: ~Copyable {
     private mutating func meet(from log: PendingLog) throws(HistoryError) {
         var reader = reader
         defer { self.reader = reader }
-        try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
+        func index(of version: UInt64, _ arena: inout ChangesetArena) throws(HistoryError) -> ChangesetIndex {
             reader.count += 1
             return try reader.index(of: ServerVersion(rawValue: version), from: log, into: &arena)
+        }
+        let met = versions.map(\.rawValue)
+        if isContinued {
+            try merge.continueRun(after: 0, meeting: met, decode: index)
+        } else {
+            try merge.begin(meeting: met, decode: index)
         }
         stage = .merge
     }

@@ -41,16 +41,16 @@ struct CommitRoom {
 /// be dropped between two steps. Until it ends, nobody else may write to the log.
 struct Integration: ~Copyable {
     /// The client whose changesets are merged now.
-    private struct Current: ~Copyable {
+    struct Current: ~Copyable {
         let uploads: JoinedUploads
-        let file: ClientFile
+        fileprivate(set) var file: ClientFile
         /// The generation to merge with; nil for the log alone.
         let generation: Generation?
         /// The changesets that are not in the log yet.
         var changesets: ArraySlice<UploadedChangeset>
         /// True if the changesets begin with the withheld part of the client's schema.
         var hasWithheldSchema = false
-        let stateBefore: PendingState?
+        fileprivate(set) var stateBefore: PendingState?
         /// The name of the upload for the watch.
         let watched: Checksum?
         var merge: ClientMerge
@@ -71,6 +71,13 @@ struct Integration: ~Copyable {
     private let options: MergeOptions
     private var waiting: ArraySlice<JoinedUploads>
     private var current: Current?
+    /// The merge of the only client, as an earlier integration has left it.
+    private var kept: Current?
+    /// The client whose merge has not ended within a step, and goes on in another integration.
+    private var unfinished: Current?
+    /// The client that has used its share of time, and is to go on apart from others.
+    private(set) var overdue: ClientFileID?
+    private var pauseCount = 0
     private var room: CommitRoom
     /// The uploads that were merged: the commit can still end the process.
     private(set) var watched: [Checksum] = []
@@ -83,16 +90,19 @@ struct Integration: ~Copyable {
 
     /// - Parameters:
     ///   - queue: the uploads to integrate.
+    ///   - kept: the merge of their only client, as far as an earlier integration has taken it; nil if there is none.
     ///   - head: the head of the log.
     ///   - state: the state there; nil for a relay.
     ///   - unwritten: client files that are more recent than their stored rows.
     ///   - sessions: in a shared store, the newest sessions of this node.
     ///   - time: seconds since 1970, at least 1.
     init(
-        of queue: UploadQueue, at head: FileHead, state: ObjectGraph?, unwritten: [ClientFileID: ClientFile],
-        sessions: [ClientFileID: UInt64]?, versionSalt: Salt, time: UInt64, options: MergeOptions
+        of queue: UploadQueue, continuing kept: consuming Current?, at head: FileHead, state: ObjectGraph?,
+        unwritten: [ClientFileID: ClientFile], sessions: [ClientFileID: UInt64]?, versionSalt: Salt, time: UInt64,
+        options: MergeOptions
     ) {
         waiting = queue.joined(bytesMax: options.commitBytesMax)[...]
+        self.kept = kept
         self.head = head
         let limits = ApplyLimits(
             objectBytesMax: options.objectBytesMax, loadedBytesMax: options.appliedBytesMax)
@@ -114,7 +124,7 @@ struct Integration: ~Copyable {
         }
     }
 
-    /// Continues until the step is over.
+    /// Continues until the step is over. A merge that does not end with it leaves the integration (`takeUnfinished`).
     /// - Parameter view: the file; its log ends where it did when the integration began.
     /// - Returns: whether everything that the commit takes is merged.
     mutating func advance(over view: any FileView, until limit: inout StepLimit) -> Bool {
@@ -130,9 +140,8 @@ struct Integration: ~Copyable {
                     past: log, sharing: &decodedEntries, into: &state, room: &room, until: &limit)
                 {
                 case .paused:
-                    current = consume client
                     options.watch?.pause(name)
-                    return false
+                    return pause(client)
                 case .onlyFirst(let count):
                     restart(&client, with: client.changesets.prefix(count))
                     current = consume client
@@ -160,6 +169,32 @@ struct Integration: ~Copyable {
         }
         return true
     }
+
+    /// The numbers of steps after which a commit ends with the next run, and after which it does without a run that
+    /// takes long.
+    private static let steps = (enough: 2, tooMany: 4)
+
+    /// - Returns: whether the integration is over.
+    private mutating func pause(_ client: consuming Current) -> Bool {
+        pauseCount += 1
+        // It has left nothing in the state, and can go on past a longer log.
+        if client.merge.mergedCount == 0 {
+            unfinished = consume client
+            return true
+        }
+        if pauseCount >= Self.steps.enough {
+            room.bytes = 0
+            overdue = client.file.ident
+        }
+        if pauseCount >= Self.steps.tooMany, client.merge.isWithinRun {
+            restart(&client, with: client.changesets.prefix(client.merge.mergedCount))
+        }
+        current = consume client
+        return false
+    }
+
+    /// The client whose merge has not ended within a step. It has left nothing in the commit.
+    mutating func takeUnfinished() -> Current? { unfinished.take() }
 
     private mutating func restart(_ client: inout Current, with changesets: ArraySlice<UploadedChangeset>) {
         state = client.stateBefore?.restored()
@@ -243,6 +278,11 @@ struct Integration: ~Copyable {
         try check(changesets, of: upload, after: file.uploadCursor, log.version)
         if let generation { try check(changesets, in: generation) }
         log.added.indexEntries()
+        if var client = kept.take(), try client.canContinue(file, generation, from: log.stored) {
+            (client.file, client.stateBefore) = (file, state)
+            client.merge.resume()
+            return client
+        }
         return Current(
             uploads: uploads, file: file, generation: generation, changesets: changesets, stateBefore: state,
             watched: try options.watch?.check(changesets, from: ident, at: time),
@@ -329,6 +369,16 @@ extension Integration {
                 generation.canEnd(at: base), .badServerVersion, "base \(base) is not a place in the client's generation"
             )
         }
+    }
+}
+
+extension Integration.Current {
+    /// True if nothing has happened to the client since its merge was set aside but that others have written.
+    fileprivate func canContinue(
+        _ file: ClientFile, _ generation: Generation?, from view: any FileView
+    ) throws(HistoryError) -> Bool {
+        guard self.file.uploadCursor == file.uploadCursor, self.generation == generation else { return false }
+        return try merge.base >= view.head().baseVersion
     }
 }
 

@@ -53,23 +53,34 @@ extension SyncedFile {
     /// True while an integration has begun and is not committed yet. Uploads that come now wait for the next one.
     package var isIntegrating: Bool { integration != nil }
 
-    /// The memory that the integration occupies in addition to the uploads, in bytes.
-    package var integrationBytes: Int { integration?.memoryBytes ?? 0 }
+    /// True if uploads wait that are not set aside.
+    package var hasNewUploads: Bool { !queue.new.isEmpty }
+
+    /// True if merges are set aside: each goes on beside what others commit, and takes it in.
+    package var hasLongUploads: Bool { !queue.long.isEmpty }
+
+    /// The memory that merges occupy in addition to the uploads, in bytes.
+    package var integrationBytes: Int { (integration?.memoryBytes ?? 0) + queue.mergeBytes }
 
     /// Merges queued uploads until the step is over. Between steps, everything else may go on, from what is committed.
-    /// - Parameter time: seconds since 1970.
-    /// - Returns: whether everything is merged that one commit takes of the uploads that were queued when the
-    ///   integration began.
+    /// A merge that takes longer than a step is set aside.
+    /// - Parameters:
+    ///   - time: seconds since 1970.
+    ///   - isLong: whether to go on with a merge that is set aside, although new uploads wait.
+    /// - Returns: whether everything is merged that one commit takes; that may be nothing.
     /// - Throws: a failure of the store. Then everything stays queued, and the next call starts over.
     package func advanceIntegration(
-        at time: UInt64, until limit: inout StepLimit
+        at time: UInt64, until limit: inout StepLimit, isLong: Bool = false
     ) throws(HistoryError) -> Bool {
         do {
-            let state = isIntegrating ? nil : try currentState()
-            let isMerged = try read(missesTail: queue.missesTail(tail)) { view throws(HistoryError) in
-                if !isIntegrating { integration = begin(at: try view.head(), state, max(1, time)) }
+            let isNew = !isIntegrating, state = isNew ? try currentState() : nil
+            let long = isNew && (isLong || queue.new.isEmpty) ? queue.nextLong() : nil
+            let uploads = long?.queue ?? queue.new
+            let isMerged = try read(missesTail: uploads.missesTail(tail)) { view throws(HistoryError) in
+                if isNew { integration = begin(uploads, long?.merge.take(), at: try view.head(), state, max(1, time)) }
                 return integration?.advance(over: view, until: &limit) ?? true
             }
+            if let client = integration?.takeUnfinished() { queue.setAside(client) }
             if isMerged, isShared { try requireNewest() }
             return isMerged
         } catch {
@@ -84,20 +95,31 @@ extension SyncedFile {
         try store.read(id) { [head] view throws(HistoryError) in try view.requireHead(head, of: id) }
     }
 
-    /// Gives up the integration: everything stays queued, and is merged again.
+    /// Gives up the integration: everything stays queued, and is merged again. Merges that are set aside go on, unless
+    /// they have met what it would have added.
     package func dropIntegration() {
         if isIntegrating { state?.forgetReads(beyond: readBytesBefore) }
         integration = nil
+        queue.dropMerges(beyond: head.version)
+    }
+
+    /// Gives up all merges, to free their memory.
+    package func dropMerges() {
+        dropIntegration()
+        queue.dropMerges()
     }
 
     /// Until the commit is done, the file has no decoded entries: those that it adds may never come into being.
-    private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
+    private func begin(
+        _ uploads: UploadQueue, _ kept: consuming Integration.Current?, at head: FileHead, _ state: ObjectGraph?,
+        _ time: UInt64
+    ) -> Integration {
         readBytesBefore = state?.readBytes ?? 0
         var options = mergeOptions
         options.commitBytesMax = commitBytesMax
         var integration = Integration(
-            of: queue, at: head, state: state, unwritten: unwritten, sessions: isShared ? ownSessions : nil,
-            versionSalt: versionSalt, time: time, options: options)
+            of: uploads, continuing: kept, at: head, state: state, unwritten: unwritten,
+            sessions: isShared ? ownSessions : nil, versionSalt: versionSalt, time: time, options: options)
         swap(&integration.decodedEntries, &decodedEntries)
         return integration
     }
@@ -116,6 +138,8 @@ extension SyncedFile {
         package fileprivate(set) var commit: Commit
         fileprivate var report = IntegrationReport()
         fileprivate var watched: [Checksum] = []
+        /// The client whose other uploads are to go on apart from others.
+        fileprivate var overdue: ClientFileID?
         fileprivate var decodedEntries = DecodedEntryCache()
     }
 
@@ -126,7 +150,7 @@ extension SyncedFile {
         merged.commit = integration.commit(to: id, lease, nextIdent: head.nextIdent)
         merged.report = integration.report
         merged.report.madeVersions = merged.commit.newHead.version > head.version
-        merged.watched = integration.watched
+        (merged.watched, merged.overdue) = (integration.watched, integration.overdue)
         swap(&merged.decodedEntries, &integration.decodedEntries)
         watch(merged.watched) { $0.begin($1, at: integration.time) }
         return merged
@@ -146,6 +170,7 @@ extension SyncedFile {
         // Anything that follows a refused changeset would leave a gap.
         if !refused.isEmpty { merged.report.uploadsDone.merge(queue.counts(from: refused)) { $1 } }
         queue.remove(merged.report.uploadsDone)
+        if let ident = merged.overdue, queue.progress(of: ident) != nil { queue.setAside(ident) }
         if merged.report.madeVersions { overtakenCount = max(0, overtakenCount - 1) }
         watch(merged.watched) { $0.end($1) }
         swap(&decodedEntries, &merged.decodedEntries)

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Accepted uploads that wait for integration, of all clients of one file.
+/// Accepted uploads that wait for integration, of all clients of one file or of one of them.
 struct UploadQueue {
     private struct Item {
         var ident: ClientFileID
@@ -48,6 +48,16 @@ struct UploadQueue {
             ends[item.ident]?.count -= 1
             if ends[item.ident]?.count == 0 { ends[item.ident] = nil }
         }
+    }
+
+    /// Removes all uploads of a client file.
+    /// - Returns: a queue of them.
+    mutating func extract(_ ident: ClientFileID) -> UploadQueue {
+        var extracted = UploadQueue()
+        for item in items.removeFirst(counts(from: [ident])) { extracted.append(item.upload, from: ident) }
+        byteCount -= extracted.byteCount
+        ends[ident] = nil
+        return extracted
     }
 
     /// The number of uploads of each client file.

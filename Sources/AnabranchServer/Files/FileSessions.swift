@@ -271,9 +271,9 @@ final class FileSessions {
     /// Merges queued uploads until the step is over; uploads that come after the merge has begun wait for the next one.
     /// - Returns: whether they are merged, and can be committed.
     /// - Throws: a failure of the store.
-    func merge(until limit: StepLimit) throws(HistoryError) -> Bool {
+    func merge(until limit: StepLimit, isLong: Bool) throws(HistoryError) -> Bool {
         var limit = limit
-        return try file.advanceIntegration(at: environment.clock.seenTime, until: &limit)
+        return try file.advanceIntegration(at: environment.clock.seenTime, until: &limit, isLong: isLong)
     }
 
     /// Called when the commit of a merge is durable.

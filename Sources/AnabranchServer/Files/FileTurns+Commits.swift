@@ -77,7 +77,7 @@ extension FileTurns {
         if let flexible = sessions.flexible { return merge(into: flexible, of: sessions, until: limit, isLong: isLong) }
         let start = ContinuousClock.now
         do throws(HistoryError) {
-            let isMerged = try sessions.merge(until: limit)
+            let isMerged = try sessions.merge(until: limit, isLong: isLong)
             let merged = isMerged ? sessions.file.takeMerged() : nil
             recordLongMerge()
             guard let merged else { return environment.metrics.mergeSteps.increment() }
@@ -96,6 +96,7 @@ extension FileTurns {
     private func didCommit(
         _ report: IntegrationReport, of sessions: FileSessions, since start: ContinuousClock.Instant
     ) {
+        guard !report.outcomes.isEmpty else { return environment.metrics.mergeSteps.increment() }
         maintenance.mergeCount += 1
         environment.metrics.committed(report, in: start.duration(to: .now))
         sessions.didCommit(report, until: environment.beginStep())

@@ -78,8 +78,8 @@ final class FileTurns {
             if notices.contains(.releaseCaches) { file.releaseCaches() }
             if notices.contains(.updateConnected) { updateConnected() }
             if notices.contains(.follow) { isFollowDue = true }
-            if notices.contains(.dropMerge), file.isIntegrating {
-                file.dropIntegration()
+            if notices.contains(.dropMerge), file.integrationBytes > 0 {
+                file.dropMerges()
                 environment.metrics.mergesDropped.increment()
             }
         }
@@ -117,7 +117,7 @@ final class FileTurns {
 
     private func isWaiting(_ work: LongWork) -> Bool {
         switch work {
-        case .merge: isMerging || sessions?.flexible?.hasLongUploads ?? false
+        case .merge: isMerging
         case .searches: sessions?.hasLongSearches ?? false
         case .views: sessions?.flexible?.hasLongChanges ?? false
         case .catchUps: !catchUps.isEmpty || !unfinished.isEmpty
@@ -128,12 +128,15 @@ final class FileTurns {
     /// True if the file is closed, and there is nothing left to keep.
     var isOver: Bool { sessions == nil && pending == nil && nextTurn == nil }
 
-    /// True while a merge of the file has begun and is not committed.
-    var isMerging: Bool { sessions?.file.isIntegrating ?? false }
+    /// True while merges have begun, and are not committed.
+    var isMerging: Bool {
+        guard let sessions else { return false }
+        return sessions.flexible?.hasLongUploads ?? (sessions.file.isIntegrating || sessions.file.hasLongUploads)
+    }
 
     var hasNewUploads: Bool {
         guard let sessions else { return false }
-        return sessions.flexible?.hasNewUploads ?? (sessions.file.hasQueuedUploads && !sessions.file.isIntegrating)
+        return sessions.flexible?.hasNewUploads ?? (sessions.file.hasNewUploads && !sessions.file.isIntegrating)
     }
 
     /// Fails the jobs that still wait: they will not be done.
@@ -259,7 +262,7 @@ final class FileTurns {
         }
     }
 
-    private func canRun(_ job: FileJob) -> Bool { !job.comesAfterMerge || !isMerging }
+    private func canRun(_ job: FileJob) -> Bool { !job.comesAfterMerge || sessions?.file.isIntegrating != true }
 
     /// Handles requests, at least one, until the step is over. Uploads are only queued.
     private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
