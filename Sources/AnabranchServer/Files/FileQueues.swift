@@ -19,7 +19,7 @@ final class FileQueues: Sendable {
         var queues: [VirtualPath: FileQueue] = [:]
         /// The files with progress that is not written.
         var pathsWithProgress: Set<VirtualPath> = []
-        var ready = ReadyFiles()
+        var ready: ReadyFiles
         /// True while the store is asked which files other nodes have written.
         var isFollowing = false
         /// The number of files that are not idle.
@@ -41,7 +41,7 @@ final class FileQueues: Sendable {
                 busyCount += 1
                 ready.append(queue, for: .short)
                 return true
-            case .ready(.long): ready.promote(queue)
+            case .ready(.long): return ready.promote(queue)
             case .ready(.short), .running, .committing: break
             }
             return false
@@ -50,7 +50,7 @@ final class FileQueues: Sendable {
 
     let environment: FileEnvironment
     private let deliver: @Sendable (TurnReplies) -> Void
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let workers: NIOThreadPool?
 
     /// The memory of the requests that are not done yet.
@@ -59,13 +59,15 @@ final class FileQueues: Sendable {
     var messageMemory: MemoryBudget { environment.messageMemory }
 
     /// - Parameters:
-    ///   - threads: the number of workers; nil if `takeTurn` is called in their place.
+    ///   - threads: the number of workers, of which one is left for short turns if there are several; nil if `takeTurn`
+    ///     is called in their place.
     ///   - deliver: called on workers once everything that the replies report is durable.
     init(
         _ environment: FileEnvironment, threads: Int?, deliver: @escaping @Sendable (TurnReplies) -> Void
     ) {
         self.environment = environment
         self.deliver = deliver
+        state = Mutex(State(ready: ReadyFiles(longTurnsMax: max(1, (threads ?? 1) - 1))))
         workers = threads.map { NIOThreadPool(numberOfThreads: $0) }
         workers?.start()
     }
@@ -283,13 +285,15 @@ final class FileQueues: Sendable {
     }
 
     private func recordProgress(of queue: FileQueue, _ outcome: FileQueue.Outcome) {
-        state.withLock { state in
+        let isWorkerNeeded = state.withLock { state in
             if outcome.hasUnwrittenProgress {
                 state.pathsWithProgress.insert(queue.path)
             } else if !state.pathsWithProgress.isEmpty {
                 state.pathsWithProgress.remove(queue.path)
             }
+            return state.ready.didEndTurn(of: queue)
         }
+        if isWorkerNeeded { wakeWorker() }
     }
 
     private func store(_ commit: Commit, of queue: FileQueue) {
@@ -358,8 +362,10 @@ final class FileQueues: Sendable {
     /// Fails the next turn. Called for input that is submitted after the threads have ended.
     private func failNext() {
         guard let turn = beginTurn() else { return }
+        let outcome = FileQueue.Outcome(isOver: true)
         turn.fail()
-        end(turn.queue, FileQueue.Outcome(isOver: true))
+        recordProgress(of: turn.queue, outcome)
+        end(turn.queue, outcome)
     }
 }
 

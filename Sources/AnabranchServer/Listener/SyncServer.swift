@@ -102,7 +102,8 @@ public final class SyncServer: Service {
             listeningState.set(.failure(error))
             throw error
         }
-        let files = FileQueues(environment, threads: settings.workerThreads) { connections.deliver($0) }
+        // One is left for short turns.
+        let files = FileQueues(environment, threads: settings.workerThreads + 1) { connections.deliver($0) }
         self.files.withLock { $0 = files }
         let outcome: Result<Void, any Error>
         do {

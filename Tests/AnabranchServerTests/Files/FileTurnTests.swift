@@ -295,7 +295,7 @@ import Testing
         // Its place among those with long turns is found again each time, and there is only one.
         for _ in 0..<3 {
             ready.append(file, for: .long)
-            ready.promote(file)
+            _ = ready.promote(file)
             let first = ready.popFirst()
             #expect(first === file)
         }
@@ -303,7 +303,7 @@ import Testing
         let next = ready.popFirst(), last = ready.popFirst()
         #expect(next === file && last == nil)
         ready.append(file, for: .long)
-        ready.promote(file)
+        _ = ready.promote(file)
         let first = ready.popFirst(), second = ready.popFirst()
         #expect(first === file && second == nil)
     }
