@@ -85,42 +85,51 @@ extension FlexibleRun {
         guard let rest = try participant.session?.progress.accept(upload), let ident = participant.session?.ident
         else { return }
         let before = synced.version
-        let refused =
+        let result = Result {
             try file.recordProgress(rest, from: ident, at: time)
-            ? [] : try integrateInSteps(rest, from: ident, of: index)
-        try events.record(rest)
+                ? [] : try integrateInSteps(rest, from: ident, of: index)
+        }
+        // If it fails, or the server ends, a part of it may be integrated.
         let entries = try synced.log(after: before).filter { $0.origin == ident }
+        try events.record(rest, through: entries.last?.clientVersion ?? 0)
         made.recordUpload(by: Int(ident.rawValue), versions: entries.map(\.version.rawValue))
+        if case .failure(is ServerEnd) = result { tally.cutUploads += 1 }
+        let refused = try result.get()
         tally.uploads += 1
         tally.refusedObjects += refused.count
         guard !refused.isEmpty else { return }
         participant.refusals.append((VersionRange(after: before, through: synced.version), refused))
     }
 
+    /// - Throws: `ServerEnd` now and then, when a part of the upload is integrated.
     private func integrateInSteps(
         _ upload: Upload, from ident: ClientFileID, of index: Int
     ) throws -> [CompensatingWrite.Object] {
         file.enqueue(upload, from: ident, at: time)
-        try inSteps(of: index) { limit in
+        let first = upload.changesets.first?.cursor.clientVersion ?? ClientVersion(rawValue: .max)
+        try inSteps(of: index) { limit -> Void? in
             let outcomes =
                 file.hasNewUploads
                 ? try file.integrateNew(until: limit) : try file.integrateLong(until: limit).map { [$0] } ?? []
             for outcome in outcomes { integrated[outcome.ident] = outcome }
-            return file.hasUploads(of: ident) ? nil : ()
+            guard file.hasUploads(of: ident) else { return () }
+            let isCut = try synced.clientFile(ident)?.uploadCursor.clientVersion ?? 0 >= first
+            if isCut, !losesNothing, !synced.defersCommits, random.isOne(in: 3) { throw ServerEnd() }
+            return nil
         }
         guard let outcome = integrated.removeValue(forKey: ident) else { return [] }
         if let refusal = outcome.refusal { throw refusal }
         return outcome.refusals.objects
     }
 
-    /// Does something for a client in the smallest steps, with other clients going on in between.
+    /// Does something for a client in steps, with other clients going on in between.
     /// - Parameter step: nil if there is more to be done.
     private func inSteps<Result>(of index: Int, _ step: (StepLimit) throws -> Result?) throws -> Result {
         let others = participants.indices.filter { $0 != index && !integrating.contains($0) }
         integrating.insert(index)
         defer { integrating.remove(index) }
         while true {
-            if let result = try step(.smallest) { return result }
+            if let result = try step(steps.begin()) { return result }
             // What others do would be stored, or forgotten, with it.
             guard !synced.defersCommits, let other = others.randomElement(using: &random) else { continue }
             if random.isOne(in: 8) { _ = try fileAnswers(other) }

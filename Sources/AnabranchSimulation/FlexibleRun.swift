@@ -17,6 +17,9 @@ package final class FlexibleRun {
         package let description: String
     }
 
+    /// The end of the server's process between two parts of an upload.
+    struct ServerEnd: Error {}
+
     private(set) var store: any HistoryStore
     /// Reopens the store, as after the end of a process.
     private let reopen: () throws -> any HistoryStore
@@ -24,6 +27,7 @@ package final class FlexibleRun {
     var file: FlexibleFile
     var rules: RandomRules
     var random: SeededRandom
+    let steps: RandomSteps
     private let world: RandomWorld
     var participants: [FlexibleConversation] = []
     var made = AuthoredInstructions()
@@ -51,11 +55,12 @@ package final class FlexibleRun {
         self.store = store
         self.reopen = reopen ?? { store }
         salts = random.next()
+        steps = RandomSteps(seed: random.next())
         synced = try Self.open(store, salts)
         try synced.write(at: 1) { try RandomWorld.begin($0) }
         rules = try RandomRules(&random)
         partBytes = random.pick([4 << 20, 1, 60, 300])
-        file = try Self.open(synced, partBytes)
+        file = try Self.open(synced, partBytes, steps)
         policy.sealEntries = UInt64(random.pick([1, 5, 20]))
         maintenanceInterval = random.pick([1, 5, 20])
         hasAbsences = random.isOne(in: 3)
@@ -71,12 +76,12 @@ package final class FlexibleRun {
         try SyncedFile(path: VirtualPath("flexible"), store: store, randomness: SeededRandom(seed: salts))
     }
 
-    private static func open(_ synced: SyncedFile, _ partBytes: Int) throws -> FlexibleFile {
+    private static func open(_ synced: SyncedFile, _ partBytes: Int, _ steps: RandomSteps) throws -> FlexibleFile {
         let file = try FlexibleFile(synced)
         file.partBytes = partBytes
         file.longRangeBytes = partBytes / 2
         file.checkedCount = partBytes.isMultiple(of: 60) ? 1 + partBytes / 60 : 256
-        file.quota = ViewQuota(isUsedUp: { _ in false }, charge: { _, _ in }, step: { .smallest })
+        file.quota = ViewQuota(isUsedUp: { _ in false }, charge: { _, _ in }, step: { steps.begin() })
         // A run is the same however long anything takes.
         file.instant = { [instant = ContinuousClock.now] in instant }
         return file
@@ -86,7 +91,7 @@ package final class FlexibleRun {
     package func run(steps: Int) throws {
         for _ in 0..<steps {
             time += 1
-            try step(random.below(participants.count))
+            do { try step(random.below(participants.count)) } catch is ServerEnd { try restart() }
             if random.isOne(in: maintenanceInterval) { try maintain() }
         }
         losesNothing = true
@@ -274,9 +279,10 @@ package final class FlexibleRun {
 
     func restart() throws {
         for participant in participants { participant.disconnect() }
+        integrated = [:]
         store = try reopen()
         synced = try Self.open(store, salts &+ time)
-        file = try Self.open(synced, partBytes)
+        file = try Self.open(synced, partBytes, steps)
         tally.restarts += 1
     }
 

@@ -3,6 +3,8 @@ import AnabranchTesting
 /// The counts of events in runs of flexible sync.
 package struct FlexibleTally: RunTally {
     package var rounds = 0, uploads = 0, refusedObjects = 0, compensations = 0
+    /// The uploads of which a part was integrated when the server ended.
+    package var cutUploads = 0
     package var queries = 0, refusedQueries = 0, bootstraps = 0
     /// The parts of bootstraps of several messages, without the last ones; and the bootstraps that were interrupted, so
     /// that the client had to begin its session again.
@@ -22,6 +24,7 @@ package struct FlexibleTally: RunTally {
     package mutating func add(_ other: Self) {
         rounds += other.rounds
         uploads += other.uploads
+        cutUploads += other.cutUploads
         refusedObjects += other.refusedObjects
         compensations += other.compensations
         queries += other.queries

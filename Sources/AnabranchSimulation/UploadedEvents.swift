@@ -6,8 +6,9 @@ import AnabranchHistory
 struct UploadedEvents {
     private var keys: Set<PrimaryKey> = []
 
-    mutating func record(_ upload: Upload) throws {
-        for sent in upload.changesets {
+    /// - Parameter version: the client's version up to which the upload was integrated.
+    mutating func record(_ upload: Upload, through version: ClientVersion) throws {
+        for sent in upload.changesets where sent.cursor.clientVersion <= version {
             var arena = ChangesetArena()
             let index = try arena.decode(sent.changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))
             let created = arena.touchedObjects(of: index).filter {

@@ -166,6 +166,49 @@ import Testing
         #expect(lists[0] == lists[1] && lists[0]?.count == 3)
     }
 
+    private static func mark(_ number: Int64, in transaction: WriteTransaction) throws {
+        try transaction.object("Task", key: 1)?.list("marks").insert(.int(number), at: 0)
+    }
+
+    private static func marks(in state: ObjectGraph) throws -> [Payload]? {
+        try state.read { try $0.object("Task", key: 1)?.list("marks").values }
+    }
+
+    /// Another node writes whenever a part of an upload is integrated: what is left is merged again with the entries of
+    /// the view as they are stored, which have met that part alone.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func theRestOfAnUploadIsMergedAgainWithWhatAPartOfItHasMet(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        try first.write(at: 1) { try $0.addColumn("marks", .int, collection: .list, to: "Task") }
+        var ann = try Self.device(at: second, "owner == 'ann'")
+        let ident = ann.client.ident
+        for number in 1...2 as ClosedRange<Int64> { try first.write(at: 2) { try Self.mark(number, in: $0) } }
+        try second.follow()
+        for number in 3...5 as ClosedRange<Int64> { try ann.client.write(at: 3) { try Self.mark(number, in: $0) } }
+        second.quota = ViewQuota(isUsedUp: { _ in false }, charge: { _, _ in }, step: { .smallest })
+        while let upload = ann.client.nextUpload(), let rest = try ann.session.progress.accept(upload) {
+            second.enqueue(rest, from: ident, at: 1)
+        }
+        var integrated = try second.file.clientFile(ident)?.uploadCursor.clientVersion
+        for number in 6...8 as ClosedRange<Int64> {
+            let before = integrated
+            while integrated == before {
+                let outcomes =
+                    second.hasNewUploads
+                    ? try second.integrateNew(until: .smallest)
+                    : try second.integrateLong(until: .smallest).map { [$0] } ?? []
+                try #require(outcomes.allSatisfy { $0.refusal == nil })
+                integrated = try second.file.clientFile(ident)?.uploadCursor.clientVersion
+            }
+            try first.write(at: 4) { try Self.mark(number, in: $0) }
+        }
+        #expect(!second.hasUploads(of: ident))
+        try Self.receive(&ann, from: second)
+        try first.follow()
+        let marks = try Self.marks(in: first.currentState())
+        #expect(try marks?.count == 8 && marks == Self.marks(in: ann.client.state))
+    }
+
     @Test(arguments: SharedStores.Kind.allCases)
     func aViewBelongsToTheNodeOfTheNewestSession(_ kind: SharedStores.Kind) throws {
         let (first, second) = try Self.nodes(kind)

@@ -17,6 +17,7 @@ import Testing
             tally.add(run.tally)
         }
         guard runs.areMany else { return }
+        #expect(tally.cutUploads > 0)
         #expect(tally.refusedObjects > 0 && tally.compensations > 0 && tally.refusedQueries > 0)
         #expect(tally.bootstraps > 0 && tally.disconnections > 0 && tally.restarts > 0)
         #expect(tally.parts > 0 && tally.interruptedBootstraps > 0)

@@ -250,11 +250,12 @@ final class ViewUpload {
         _modify { yield &merge.arena }
     }
 
-    /// Records that the first changeset of the window is integrated.
+    /// Records that the first changeset of the window is integrated; the window ends with the last one.
     func didIntegrateFirst() {
         rest.removeFirst()
         windowCount -= 1
         doneCount += 1
+        if windowCount == 0 { stage = .idle }
     }
 
     /// Merges what is left of the window with entries that its own changesets have brought into the view.
@@ -267,9 +268,8 @@ final class ViewUpload {
         _ = try advance(view, until: &limit, asking: loaded)
     }
 
-    /// Records that the window is integrated, and how long that has taken.
+    /// Records how long it has taken to integrate the window.
     func didIntegrate(in time: Duration) {
-        stage = .idle
         if time > Self.windowTime.tooLong {
             windowCountMax = max(Self.windowCounts.lowerBound / 8, windowCountMax / 2)
         } else if time < Self.windowTime.enough {

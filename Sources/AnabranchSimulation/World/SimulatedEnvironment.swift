@@ -4,23 +4,6 @@ import AnabranchServer
 import AnabranchTesting
 import Synchronization
 
-/// The limits of the steps of turns: a step is over at once, or never.
-final class SimulatedSteps: Sendable {
-    private let state: Mutex<(random: SeededRandom, areShort: Bool)>
-
-    init(seed: UInt64) { state = Mutex((SeededRandom(seed: seed), true)) }
-
-    var areShort: Bool {
-        get { state.withLock { $0.areShort } }
-        set { state.withLock { $0.areShort = newValue } }
-    }
-
-    func begin() -> StepLimit {
-        let isShort = state.withLock { $0.areShort && $0.random.isOne(in: 2) }
-        return isShort ? .smallest : .none
-    }
-}
-
 /// The source of salts.
 final class SimulatedSalts: Sendable {
     private let random: Mutex<SeededRandom>

@@ -22,7 +22,7 @@ package final class Simulation {
     let permissions = SimulatedPermissions()
     var permissionLedger = PermissionLedger()
     let roles = SimulatedRoles()
-    let steps: SimulatedSteps
+    let steps: RandomSteps
     private let salts: SimulatedSalts
     /// The random numbers for what only happens to several nodes.
     var nodeRandom: SeededRandom
@@ -82,7 +82,7 @@ package final class Simulation {
         nodeRandom = SeededRandom(scrambling: seed &+ 1 << 33)
         plan = SimulationPlan(&random, clocks: &clockRandom, faults: faults, nodeCount: nodeCount)
         hostile = HostileClient(seed: seed)
-        steps = SimulatedSteps(seed: random.next())
+        steps = RandomSteps(seed: random.next())
         salts = SimulatedSalts(seed: random.next())
         world = RandomWorld(&random)
         let content = InMemoryStore(isShared: nodeCount > 1), isInMemory = !plan.isOnDisk
