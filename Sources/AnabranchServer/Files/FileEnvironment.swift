@@ -142,7 +142,7 @@ struct FileOptions: Sendable {
     var observers: @Sendable (VirtualPath) -> [any RecordObserver] = { _ in [] }
     /// The approximate length at which a part of a bootstrap ends, in bytes; nil for the default of `FlexibleFile`.
     var bootstrapPartBytes: Int?
-    /// The clock of `FlexibleFile.instant`.
+    /// The clock of `FlexibleFile.instant`, and of commits that wait for others.
     var instant: @Sendable () -> ContinuousClock.Instant = { .now }
     /// The export of a flexible file's app; nil if everybody may do everything.
     var export: @Sendable (VirtualPath) -> AppExport? = { _ in nil }

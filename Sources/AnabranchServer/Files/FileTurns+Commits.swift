@@ -21,10 +21,10 @@ extension FileTurns {
             flexible.waitingClientCount >= Self.gatheredClientsMin, !flexible.isDraftFull, jobs.isEmpty,
             !sessions.hasClientFileRequests, !sessions.file.isProgressDue, !isMaintenanceWaiting, !environment.isEnding
         else { return false }
-        let start = gathering.start ?? .now
+        let now = environment.options.instant(), start = gathering.start ?? now
         gathering.start = start
         let longest = gathering.isShort ? Self.shortGatheringMillisecondsMax : Self.gatheringMillisecondsMax
-        return .now - start < .milliseconds(min(flexible.waitingClientCount / 2, longest))
+        return now - start < .milliseconds(min(flexible.waitingClientCount / 2, longest))
     }
 
     /// Delivers the replies, unless they may report a deferred commit: then they wait until it is stored.
