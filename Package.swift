@@ -137,6 +137,7 @@ let package = Package(
                 "AnabranchCore", "AnabranchHistory", "AnabranchRows",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]),
         .target(
             name: "AnabranchPostgres",

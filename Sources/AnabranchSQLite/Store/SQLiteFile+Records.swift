@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import Foundation
 import GRDB
+import GRDBSQLite
 
 /// The records of doors (`Commit.records`).
 extension SQLiteFile {
@@ -69,12 +70,38 @@ extension SQLiteFile {
                 continue
             }
             let record = DoorRecord(place: place, value: value, expiresAt: change.expiresAt)
-            try setting.execute(
-                arguments: [
-                    id.number, place.space, place.kind, Data(place.key),
-                    record.expiresAt == 0 ? nil : Int64(clamping: record.expiresAt), Data(value),
-                    Data(start.covering(record).bytes),
-                ])
+            try set(record, start.covering(record), with: setting)
+        }
+    }
+
+    /// Runs the statement that stores a record. A message of a device stores tens of thousands of them, and GRDB needs
+    /// longer to take over the values than SQLite to store them.
+    private func set(_ record: DoorRecord, _ checksum: Checksum, with statement: Statement) throws {
+        let handle = statement.sqliteStatement, place = record.place
+        try check(sqlite3_bind_int64(handle, 1, id.number))
+        try check(sqlite3_bind_int64(handle, 2, Int64(place.space)))
+        try check(sqlite3_bind_int64(handle, 3, Int64(place.kind)))
+        try check(bind(place.key, to: 4, of: handle))
+        let expiry = Int64(clamping: record.expiresAt)
+        try check(expiry == 0 ? sqlite3_bind_null(handle, 5) : sqlite3_bind_int64(handle, 5, expiry))
+        try check(bind(record.value, to: 6, of: handle))
+        try check(bind(checksum.bytes, to: 7, of: handle))
+        sqlite3_step(handle)
+        // It says as well if the step has failed.
+        try check(sqlite3_reset(handle))
+    }
+
+    private func bind(_ bytes: [UInt8], to index: CInt, of handle: SQLiteStatement) -> CInt {
+        if bytes.isEmpty { return sqlite3_bind_zeroblob(handle, index, 0) }
+        let copies = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+        return bytes.withUnsafeBytes {
+            sqlite3_bind_blob64(handle, index, $0.baseAddress, UInt64($0.count), copies)
+        }
+    }
+
+    private func check(_ code: CInt) throws {
+        guard code == SQLITE_OK else {
+            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: db.lastErrorMessage)
         }
     }
 }
