@@ -76,10 +76,6 @@ public struct PropertyListDictionary: Sendable {
     }
 }
 
-extension String {
-    fileprivate func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
-}
-
 extension PropertyListDictionary: RandomAccessCollection {
     public typealias Element = (key: String, value: PropertyList)
     public var startIndex: Int { 0 }
@@ -100,5 +96,7 @@ extension PropertyListDictionary: Hashable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    public init(dictionaryLiteral elements: (String, PropertyList)...) { self.init(elements) { _, last in last } }
+    public init(dictionaryLiteral elements: (String, PropertyList)...) {
+        if elements.isEmpty { self.init() } else { self.init(elements) { _, last in last } }
+    }
 }

@@ -9,9 +9,7 @@ package struct ExactString: Hashable, Comparable, Sendable {
 
     package static func == (left: ExactString, right: ExactString) -> Bool { left.text.hasBytes(of: right.text) }
 
-    package static func < (left: ExactString, right: ExactString) -> Bool {
-        left.utf8.lexicographicallyPrecedes(right.utf8)
-    }
+    package static func < (left: ExactString, right: ExactString) -> Bool { left.text.precedes(right.text) }
 
     package func hash(into hasher: inout Hasher) {
         var text = text
@@ -35,7 +33,20 @@ extension [JSONName: JSONValue] {
 
 extension String {
     /// True if both have the same bytes.
-    package func hasBytes(of other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+    package func hasBytes(of other: String) -> Bool {
+        var (text, other) = (self, other)
+        return text.withUTF8 { bytes in
+            other.withUTF8 { UnsafeRawBufferPointer(bytes).hasBytes(of: UnsafeRawBufferPointer($0)) }
+        }
+    }
+
+    /// True if the bytes of the text come before those of another one.
+    package func precedes(_ other: String) -> Bool {
+        var (text, other) = (self, other)
+        return text.withUTF8 { bytes in
+            other.withUTF8 { UnsafeRawBufferPointer(bytes).precedes(UnsafeRawBufferPointer($0)) }
+        }
+    }
 
     /// The text with a mark before each of some characters of ASCII; before each of them itself if there is no mark.
     /// `replacing` would pass over one that an accent follows: both are one `Character`.
@@ -48,7 +59,7 @@ extension Optional<String> {
     /// True if both are nil, or have the same bytes.
     package func hasBytes(of other: String?) -> Bool {
         guard let text = self, let other else { return self == nil && other == nil }
-        return text.utf8.elementsEqual(other.utf8)
+        return text.hasBytes(of: other)
     }
 }
 

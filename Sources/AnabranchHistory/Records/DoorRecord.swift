@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// The name of a record: a small value that a door keeps along with the log of a file (`Spec/Doors.md`, section 2).
 public struct RecordPlace: Hashable, Sendable, Comparable {
     /// The number of the door.
@@ -31,21 +33,7 @@ public struct RecordPlace: Hashable, Sendable, Comparable {
 extension [UInt8] {
     /// The same as `lexicographicallyPrecedes`, but for keys of which many have the same beginning.
     func precedes(_ other: [UInt8]) -> Bool {
-        withUnsafeBytes { mine in
-            other.withUnsafeBytes { others in
-                let common = Swift.min(mine.count, others.count)
-                var index = 0
-                while index + 8 <= common {
-                    let (left, right) = (
-                        mine.loadUnaligned(fromByteOffset: index, as: UInt64.self),
-                        others.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                    )
-                    if left != right { return left.bigEndian < right.bigEndian }
-                    index += 8
-                }
-                return mine[index...].lexicographicallyPrecedes(others[index...])
-            }
-        }
+        withUnsafeBytes { mine in other.withUnsafeBytes { mine.precedes($0) } }
     }
 }
 
