@@ -16,7 +16,7 @@ struct KnownRecord {
 }
 
 /// A field or a relationship of an entity.
-struct RecordPart {
+final class RecordPart: Sendable {
     enum Kind {
         case field(FieldType)
         /// To records of the entity with this number.
@@ -27,6 +27,10 @@ struct RecordPart {
     let kind: Kind
     /// The name of its property, and the property; nil if the class does not have it any more.
     let column: String, property: Property?
+
+    init(name: String, kind: Kind, column: String, property: Property?) {
+        (self.name, self.kind, self.column, self.property) = (name, kind, column, property)
+    }
 
     var isField: Bool { if case .field = kind { true } else { false } }
     var isMany: Bool { if case .relationship(_, let isMany) = kind { isMany } else { false } }
@@ -45,7 +49,6 @@ final class RecordView {
         let schema: ClassSchema?
         /// In the order of their names, as records have them.
         let parts: [RecordPart]
-        let indices: [ExactString: Int]
         /// A record to which nothing was written: columns that have no null have values.
         let initial: RecordFields
 
@@ -69,7 +72,6 @@ final class RecordView {
                 if part.property?.isNullable == false { initial[part.name] = type.initialTold }
             }
             self.initial = initial
-            indices = Dictionary(uniqueKeysWithValues: parts.enumerated().map { (ExactString($1.name), $0) })
         }
     }
 
@@ -95,7 +97,13 @@ final class RecordView {
 
     /// The field or relationship of a name.
     func part(_ name: String, of entity: Int) -> RecordPart? {
-        entities[entity].indices[ExactString(name)].map { entities[entity].parts[$0] }
+        let parts = entities[entity].parts
+        var (low, high) = (0, parts.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if parts[middle].name.precedes(name) { low = middle + 1 } else { high = middle }
+        }
+        return low < parts.count && parts[low].name.hasBytes(of: name) ? parts[low] : nil
     }
 
     /// A new record of an entity.
