@@ -96,6 +96,44 @@ import Testing
             "\(found.text)")
     }
 
+    /// Gives one answer to all requests.
+    private struct Answering: HTTPSender {
+        let body: String
+
+        func send(_ request: HTTPCall) async throws -> HTTPAnswer { HTTPAnswer(status: 404, body: Array(body.utf8)) }
+    }
+
+    /// No app of the server has `files`, or something before it answers, or only this app has none.
+    @Test(arguments: [#"{"error":"no such endpoint","error_code":"NotFound","link":""}"#, "<html></html>", nil])
+    func aServerWithoutFilesIsAnIssue(answer: String?) async throws {
+        let sentence =
+            "the server keeps no files of the app 'other': its configuration has to say `files: {}` for that app"
+        try await FilesRig.run { rig in
+            let folder = rig.folder.appendingPathComponent("device")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let store = try await SyncedStore(folder.appendingPathComponent("store").path)
+            let space = try await FileSpace(
+                store, folder: folder.appendingPathComponent("contents").path,
+                service: FileService(
+                    server: "http://127.0.0.1:\(rig.port)", app: "other", partition: "files", token: "ann",
+                    sender: answer.map(Answering.init)))
+            try await space.create(SpacePath("/a")).write(string: "text")
+            let issue = await #expect(throws: FileIssue.self) { try await space.waitForUpload() }
+            #expect(issue?.kind == .noFileSpace && issue?.reason == sentence, "\(String(describing: issue))")
+            let missing = try await space.create(SpacePath("/b"))
+            let content = try #require(Manifest(size: 1, chunks: [ChunkHash(of: "1".utf8)]))
+            try await store.write { tx in
+                try tx.edit(FileRecord.self, missing.key) { $0.setContent(content, modified: Date()) }
+            }
+            missing.close()
+            let file = try space.open(SpacePath("/b"))
+            let error = await #expect(throws: SpaceError.self) { _ = try await file.read() }
+            #expect(error?.code == .unavailable && error?.reason == sentence)
+            try await space.close()
+            try await store.close()
+        }
+    }
+
     /// A user whose login has ended is told so; what was written stays, and goes up after the next login.
     @Test func anUnlinkedAccountIsAnIssue() async throws {
         try await FilesRig.run { rig in

@@ -8,6 +8,7 @@ public struct FileService: Sendable {
     /// The longest answer that a sender has to take, in bytes.
     public static let answerBytesMax = Manifest.chunkBytes + 1_024
 
+    private let app: String
     private let base: String
     private let query: String
     private var sender: any HTTPSender
@@ -43,6 +44,7 @@ public struct FileService: Sendable {
     ) {
         var server = server.hasPrefix("ws") ? "http" + server.dropFirst(2) : server
         while server.hasSuffix("/") { server.removeLast() }
+        self.app = app
         base = "\(server)/files/\(app)/chunks"
         query = partition.bytes.map { "%" + Hex.encode([$0]) }.joined()
         var standard = NIOHTTPSender()
@@ -116,10 +118,16 @@ public struct FileService: Sendable {
     }
 
     private func issue(_ answer: HTTPAnswer) -> FileIssue {
-        let reason = (try? JSONValue(parsing: answer.body))?["error"]?.string ?? "the server answers \(answer.status)"
+        let body = try? JSONValue(parsing: answer.body), text = body?["error"]?.string
+        let reason = text ?? "the server answers \(answer.status)"
         return switch answer.status {
         case 401: FileIssue(.unauthorized, reason)
         case 403: FileIssue(.forbidden, reason)
+        // A file space answers without a code; whatever else is there does not know its requests.
+        case 404 where text == nil || body?["error_code"] != nil:
+            FileIssue(
+                .noFileSpace,
+                "the server keeps no files of the app '\(app)': its configuration has to say `files: {}` for that app")
         case 404: FileIssue(.damaged, "the server does not have a part of the content: \(reason)")
         case 422: FileIssue(.damaged, reason)
         case 507: FileIssue(.quotaExceeded, reason)

@@ -53,6 +53,8 @@ public struct FileIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case quotaExceeded
         /// The server does not have a part of the content, or has other bytes than it should.
         case damaged
+        /// The server is not configured to keep files of the app.
+        case noFileSpace
         /// Something is wrong with the server.
         case serverError
         /// The device that has made the file has not uploaded its content yet.

@@ -151,6 +151,7 @@ extension FileSpace {
         for await status in statusUpdates {
             let hopeless: Set<FileIssue.Kind> = [
                 .quotaExceeded, .forbidden, .unauthorized, .storageFailed, .storageFull, .damaged,
+                .noFileSpace,
             ]
             // The issue of a content goes after it has stopped waiting.
             isUploaded = status.pendingFiles == 0

@@ -33,7 +33,7 @@ extension FileSpace {
                 stop(row, because: issue, wait)
                 delay = min(delay ?? wait, wait)
                 // The others would fail as well.
-                if issue.kind == .offline || issue.kind == .unauthorized { break }
+                if [.offline, .unauthorized, .noFileSpace].contains(issue.kind) { break }
             }
         }
         return delay

@@ -63,9 +63,8 @@ struct ChunkEndpoints: HTTPEndpoints {
     /// Finds the synced file of a request, after checking its token.
     private func open(_ request: EndpointRequest) async throws(ChunkRefusal) -> ChunkSpace {
         let parts = request.path.split(separator: "/")
-        guard parts.count > 1, parts[0] == "files", let app = wire.settings.apps[exactly: String(parts[1])] else {
-            throw .notFound
-        }
+        guard parts.count > 1, parts[0] == "files" else { throw .notFound }
+        guard let app = wire.settings.apps[exactly: String(parts[1])] else { throw .noFileSpace }
         let principal: Principal
         switch await wire.authenticator.admit(request.credentials(for: String(parts[1]))) {
         case .admitted(let admitted): principal = admitted
@@ -110,17 +109,22 @@ final class RequestParts: Sendable {
 struct ChunkRefusal: Error {
     let status: HTTPResponseStatus
     let reason: String
+    /// Nil for a refusal of a file space.
+    private let code: String?
 
-    init(_ status: HTTPResponseStatus, _ reason: String) {
+    init(_ status: HTTPResponseStatus, _ reason: String, code: String? = nil) {
         self.status = status
         self.reason = reason
+        self.code = code
     }
 
     static let notFound = ChunkRefusal(.notFound, "there is no such thing, or you may not read it")
+    static let noFileSpace = ChunkRefusal(.notFound, "the app has no file spaces here", code: "NoFileSpace")
     static let diskFull = ChunkRefusal(.insufficientStorage, "the disk of the server is full")
 
     var response: EndpointResponse {
-        let answer: JSONValue = ["error": .string(reason)]
-        return EndpointResponse(status: status, text: answer.encoded)
+        var members: [String: JSONValue] = ["error": .string(reason)]
+        if let code { members["error_code"] = .string(code) }
+        return EndpointResponse(status: status, text: JSONValue.object(members).encoded)
     }
 }
