@@ -3,11 +3,11 @@ import Foundation
 
 /// From the space to the folder.
 extension FolderMirror {
-    func bringDown(pastMounts mounts: Set<SpacePath>) async throws {
-        let entries = try space.everything()
-        let living = Set(entries.map(\.key))
+    /// - Parameter keys: of what may be otherwise than before; nil if that is everything.
+    func bringDown(_ keys: Set<UUID>?, pastMounts mounts: Set<SpacePath>) async throws {
+        let (entries, known) = try changes(keys), living = Set(entries.map(\.key))
         // First what makes room.
-        let gone = rows.byKey.values.filter { !living.contains($0.key) }
+        let gone = known.filter { !living.contains($0.key) }
         for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
             try await attempt(row.path) { try self.remove(row) }
         }
@@ -26,13 +26,25 @@ extension FolderMirror {
                 }
             }
         }
+        waiting = []
         // No small one waits for a large one, and no other change for more than one of these.
         var byteCount: Int64 = 0
-        for entry in coming.sorted(by: { $0.size < $1.size }) where byteCount < bytesAtOnce {
+        for entry in coming.sorted(by: { $0.size < $1.size }) {
+            guard byteCount < bytesAtOnce else {
+                waiting.insert(entry.key)
+                continue
+            }
             let before = actionCount
             try await attempt(entry.path) { try await self.bring(entry) }
             if actionCount > before { byteCount += entry.size }
         }
+    }
+
+    /// What may be otherwise in the space than before, and what both had in common of it.
+    private func changes(_ keys: Set<UUID>?) throws -> (entries: [SpaceEntry], known: [MirrorRows.Row]) {
+        guard let keys else { return (try space.everything(), Array(rows.byKey.values)) }
+        let (entries, all) = try space.entries(of: keys) { rows.byKey[$0] != nil }
+        return (entries, all.union(keys).compactMap { rows.byKey[$0] })
     }
 
     /// Removes what was deleted in the space, if it is as it was. A folder in which something is passed over, as a
@@ -50,9 +62,11 @@ extension FolderMirror {
         } else if now != nil {
             // What has changed here is new at the next look.
             actionCount += 1
+            lookAtAll()
         }
         if now != nil, !FolderScan.isTaken(path) { did(.down("deleted", row.path)) }
         try rows.remove(row.key)
+        left.remove(row.key)
     }
 
     private func move(_ row: MirrorRows.Row, to target: SpacePath) throws {
@@ -80,6 +94,7 @@ extension FolderMirror {
         let aside = folder.child(".\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)")
         guard rename(path, self.path(aside)) == 0 else { throw ContentCache.lastError(path) }
         try rows.move(row.path, to: aside)
+        lookAtAll()
     }
 
     private func makeFolder(_ entry: SpaceEntry) throws {
@@ -155,6 +170,10 @@ extension FolderMirror {
             if FolderScan.isTaken(self.path(folder)), FolderScan.look(self.path(folder))?.isFolder != true {
                 throw SpaceError(.notFolder, "\(self.path(folder)) is not a folder")
             }
+        }
+        guard !isHidden(path) else {
+            lookAtAll()
+            throw SpaceError(.notFolder, "another disk or folder is mounted around \(self.path(path))")
         }
         return self.path(path)
     }

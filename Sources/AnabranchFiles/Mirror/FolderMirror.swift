@@ -24,10 +24,22 @@ package actor FolderMirror {
     /// The bytes that a comparison brings before the next one begins; the content by which there are so many is brought
     /// as well.
     let bytesAtOnce: Int64
+    /// The time after which it looks at everything again while it runs: at files that stay open while they are written.
+    let pause: Duration
     let tell: @Sendable (Report) -> Void
-    /// The number of the mount that a path is on.
-    private let mount: @Sendable (String) -> UInt64
     var rows: MirrorRows
+    /// How the folder is looked at.
+    var place: FolderScan.Place
+    /// What the space may show otherwise, while the mirror runs.
+    var shown: ShownChanges?
+    /// True if the next comparison has to look at everything.
+    var isAllDue = true
+    /// The time at which everything is looked at in any case.
+    var nextAll = ContinuousClock.now
+    /// True while a comparison looks at some paths only.
+    private var isPartial = false
+    /// The keys of files whose contents come with the next comparison.
+    var waiting: Set<UUID> = []
     /// The keys of folders that the space has deleted, and that could not be removed here.
     var left: Set<UUID> = []
     /// The paths whose skipping was reported already.
@@ -41,9 +53,11 @@ package actor FolderMirror {
     ///   - folder: made if it is missing. Then everything comes down, as into one that was never mirrored.
     ///   - database: the file that remembers what both have in common.
     ///   - bytesAtOnce: the bytes that come before it looks what else has changed.
+    ///   - pause: the time after which it looks at everything again.
     ///   - mount: the number of the mount that a path is on. Tests, which may mount nothing, make it up.
     package init(
         _ space: FileSpace, folder: URL, database: String, bytesAtOnce: Int64 = 256 << 20,
+        pause: Duration = .seconds(30),
         tell: @escaping @Sendable (Report) -> Void = { _ in },
         mount: @escaping @Sendable (String) -> UInt64 = { FolderMark.mount(of: $0) }
     ) throws {
@@ -59,27 +73,9 @@ package actor FolderMirror {
         if !isThere { for end in ["", "-wal", "-shm"] { unlink(database + end) } }
         rows = try MirrorRows(database, folder: FolderMark.mark(of: root, status))
         self.bytesAtOnce = bytesAtOnce
+        self.pause = pause
         self.tell = tell
-        self.mount = mount
-    }
-
-    /// Keeps both equal until the task is cancelled.
-    /// - Throws: `SpaceError` if another mirror has the folder, or it is replaced.
-    package func run() async throws {
-        let claim = try FolderClaim(root), bell = Bell(), watch = FolderWatch(bell), changes = space.changes()
-        let following = Task { for await _ in changes { bell.ring() } }
-        defer { following.cancel() }
-        var isWatched: Bool
-        repeat {
-            // What belongs together comes together.
-            try await Task.sleep(for: .milliseconds(50))
-            isWatched = true
-            for folder in [SpacePath.root] + (try await scan().found.filter { $0.value.isFolder }.map(\.key)) {
-                isWatched = watch?.add(path(folder)) ?? false && isWatched
-            }
-            while try await compare() > 0 { try Task.checkCancellation() }
-        } while await bell.wait(atMost: isWatched ? .seconds(30) : .seconds(1))
-        withExtendedLifetime(claim) {}
+        place = FolderScan.Place(root: root, mount: mount, watch: nil)
     }
 
     /// Compares and changes both until they are equal.
@@ -94,20 +90,49 @@ package actor FolderMirror {
     /// - Returns: the number of changes that it made: none when both are equal.
     @discardableResult
     package func compare() async throws -> Int {
+        isAllDue = false
+        place.watch?.beginAnew()
+        _ = shown?.take()
+        let place = place, start = ContinuousClock.now
+        let scan = try await space.disk.run { try FolderScan(place) }
+        // It is not to be what the mirror does most of the time.
+        nextAll = .now + max(pause, (.now - start) * 50)
+        return try await compare(scan, shown: nil)
+    }
+
+    /// Compares what was looked at.
+    /// - Parameter shown: the keys of what the space may show otherwise; nil if that is everything.
+    func compare(_ scan: FolderScan, shown: Set<UUID>?) async throws -> Int {
         actionCount = 0
-        let scan = try await scan()
+        isPartial = shown != nil
         try checkRoot()
         for (path, reason) in scan.skipped { skip(path, reason) }
         // No other process mirrors the folder: these are of one that has ended.
         for draft in scan.drafts where draft.modified < began { unlink(draft.path) }
         // The mount hides what both had in common: nobody has deleted it.
-        for row in rows.byKey.values where scan.mounts.contains(where: { $0.contains(row.path) }) {
-            try rows.remove(row.key)
+        if !scan.mounts.isEmpty {
+            for row in rows.byKey.values where scan.mounts.contains(where: { $0.contains(row.path) }) {
+                try rows.remove(row.key)
+            }
         }
+        var keys = shown.map { $0.union(waiting).union(left).union(rows(in: scan).map(\.key)) }
         try rows.spell(as: scan.found.keys)
-        try await takeUp(scan.found)
-        try await bringDown(pastMounts: scan.mounts)
+        try await takeUp(scan)
+        for path in scan.paths ?? [] { if let entry = try? space.info(path) { keys?.insert(entry.key) } }
+        try await bringDown(keys, pastMounts: scan.mounts)
         return actionCount
+    }
+
+    /// What both had in common of what was looked at.
+    private func rows(in scan: FolderScan) -> [MirrorRows.Row] {
+        scan.paths.map { rows.rows(within: $0) } ?? Array(rows.byKey.values)
+    }
+
+    /// Has the next comparison look at everything, which follows at once if this one does not.
+    func lookAtAll() {
+        guard isPartial else { return }
+        isAllDue = true
+        actionCount += 1
     }
 
     /// - Throws: `SpaceError` if the folder has been replaced since the start.
@@ -119,11 +144,6 @@ package actor FolderMirror {
     }
 
     func path(_ path: SpacePath) -> String { path.components.isEmpty ? root : "\(root)\(rows.spelled(path))" }
-
-    private func scan() async throws -> FolderScan {
-        let root = root, mount = mount
-        return try await space.disk.run { try FolderScan(root, mount: mount) }
-    }
 
     func did(_ report: Report) {
         actionCount += 1
@@ -138,9 +158,10 @@ package actor FolderMirror {
 
     // MARK: From the folder to the space
 
-    private func takeUp(_ found: [SpacePath: FolderScan.Found]) async throws {
+    private func takeUp(_ scan: FolderScan) async throws {
+        let found = scan.found
         try forgetLeft(found)
-        try await takeUpMoves(found, isFolder: true)
+        try await takeUpMoves(scan, isFolder: true)
         try await takeUpDeletions(replaced(by: found))
         let new = found.keys.sorted { $0.components.count < $1.components.count }
         for path in new where found[path]?.isFolder == true && rows.row(at: path)?.found != found[path] {
@@ -156,7 +177,7 @@ package actor FolderMirror {
                 try self.rows.set(.init(key: entry.key, path: path, found: found, content: nil))
             }
         }
-        try await takeUpMoves(found, isFolder: false)
+        try await takeUpMoves(scan, isFolder: false)
         for path in new {
             guard let now = found[path], !now.isFolder, rows.row(at: path)?.found != now else { continue }
             try await attempt(path) {
@@ -170,7 +191,7 @@ package actor FolderMirror {
             }
         }
         try await takeUpDeletions(
-            rows.byKey.values.filter {
+            rows(in: scan).filter {
                 found[$0.path] == nil && FolderScan.isGone(path($0.path)) && !isHidden($0.path)
             })
     }
@@ -188,20 +209,21 @@ package actor FolderMirror {
     }
 
     /// True if something else has been mounted on a folder around a path since the scan began.
-    private func isHidden(_ path: SpacePath) -> Bool {
+    func isHidden(_ path: SpacePath) -> Bool {
         var folder = path.parent
         while let around = folder, !around.components.isEmpty {
-            let number = mount(self.path(around))
-            if number != 0 { return number != mount(root) }
+            let number = place.mount(self.path(around))
+            if number != 0 { return number != place.mount(root) }
             folder = around.parent
         }
         return false
     }
 
     /// Moves in the space whatever has disappeared in one place and come in another, so that it stays the same file.
-    private func takeUpMoves(_ found: [SpacePath: FolderScan.Found], isFolder: Bool) async throws {
+    private func takeUpMoves(_ scan: FolderScan, isFolder: Bool) async throws {
+        let found = scan.found
         var gone: [UInt64: UUID] = [:]
-        for row in rows.byKey.values where row.found.isFolder == isFolder && found[row.path] == nil {
+        for row in rows(in: scan) where row.found.isFolder == isFolder && found[row.path] == nil {
             gone[row.found.inode] = row.key
         }
         let new = found.filter { $0.value.isFolder == isFolder }.sorted {
@@ -295,10 +317,11 @@ package actor FolderMirror {
     /// The things that both had and that are gone here, since something of the other kind has their place or that of a
     /// folder around them.
     private func replaced(by found: [SpacePath: FolderScan.Found]) -> [MirrorRows.Row] {
-        let places = rows.byKey.values.filter { row in
-            found[row.path].map { $0.isFolder != row.found.isFolder } ?? false
+        let places = found.filter { path, now in
+            rows.row(at: path).map { $0.found.isFolder != now.isFolder } ?? false
         }
-        .map(\.path.components)
+        .map(\.key.components)
+        guard !places.isEmpty else { return [] }
         return rows.byKey.values.filter { row in places.contains { row.path.components.starts(with: $0) } }
     }
 
@@ -326,7 +349,9 @@ package actor FolderMirror {
             try await body()
         } catch let error as SpaceError {
             // What has gone from the space meanwhile is looked at again.
-            if error.code != .notFound { skip(self.path(path), error.reason) }
+            guard error.code != .notFound else { return lookAtAll() }
+            skip(self.path(path), error.reason)
+            isAllDue = isAllDue || isPartial
         }
     }
 }

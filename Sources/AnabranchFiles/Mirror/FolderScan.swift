@@ -32,6 +32,17 @@ struct FolderScan: Sendable {
         name.wholeMatch(of: /\.[0-9]{1,10}\.new\.anabranch-part/) != nil
     }
 
+    /// The folder that is looked at, and by what.
+    struct Place: Sendable {
+        let root: String
+        /// The number of the mount that a path is on; 0 if it is not known, which counts as that of the folder.
+        let mount: @Sendable (String) -> UInt64
+        /// Is told each folder before that is read.
+        var watch: FolderWatch?
+
+        func path(_ path: SpacePath) -> String { root + (path.components.isEmpty ? "" : "\(path)") }
+    }
+
     /// By the paths below the folder.
     private(set) var found: [SpacePath: Found] = [:]
     /// The contents that are on their way, or have remained when a process ended.
@@ -40,16 +51,62 @@ struct FolderScan: Sendable {
     private(set) var skipped: [(path: String, reason: String)] = []
     /// The folders where something else is mounted. They and what they hide are neither found nor gone.
     private(set) var mounts: Set<SpacePath> = []
+    /// The paths that were looked at, each with everything below it; nil if everything was.
+    let paths: Set<SpacePath>?
+    private let place: Place
+    private var ownMount: UInt64
 
-    /// - Parameter mount: the number of the mount that a path is on; 0 if it is not known, which counts as that of the
-    ///   folder.
+    /// Looks at everything in a folder.
     /// - Throws: `SpaceError` if the folder cannot be read.
-    init(_ root: String, mount: (String) -> UInt64) throws {
-        var ownMount: UInt64 = 0
-        var waiting: [SpacePath] = [.root]
+    init(_ place: Place) throws {
+        (self.place, paths, ownMount) = (place, nil, 0)
+        try read(.root)
+    }
+
+    /// Looks at some paths, and at everything below those that are folders.
+    /// - Returns: nil if that is not enough to say what is there: around one of them is something else than a folder of
+    ///   this disk, or nobody may look.
+    init?(_ paths: Set<SpacePath>, in place: Place) {
+        (self.place, self.paths, ownMount) = (place, paths, place.mount(place.root))
+        var entered: Set<SpacePath> = [.root], done: Set<SpacePath> = []
+        for path in paths.sorted(by: { $0.components.count < $1.components.count }) {
+            var isThere = true
+            for count in 1..<max(1, path.components.count) where isThere {
+                let folder = SpacePath(unchecked: Array(path.components.prefix(count)))
+                if done.contains(folder) { isThere = false }
+                guard isThere, !entered.contains(folder) else { continue }
+                guard let isEntered = isEntered(folder) else { return nil }
+                isThere = isEntered
+                entered.insert(folder)
+            }
+            guard isThere else { continue }
+            var status = stat()
+            guard lstat(place.path(path), &status) == 0 else {
+                guard errno == ENOENT || errno == ENOTDIR else { return nil }
+                continue
+            }
+            guard add(path, status) else { continue }
+            guard isEntered(path) != nil, (try? read(path)) != nil, mounts.isEmpty else { return nil }
+            done.insert(path)
+        }
+    }
+
+    /// True for a folder that is one of this disk, false if there is nothing of that name; nil for anything else.
+    private func isEntered(_ folder: SpacePath) -> Bool? {
+        let path = place.path(folder)
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return errno == ENOENT || errno == ENOTDIR ? false : nil }
+        return status.st_mode & S_IFMT == S_IFDIR && isOwn(place.mount(path)) ? true : nil
+    }
+
+    private func isOwn(_ mount: UInt64) -> Bool { ownMount == 0 || [ownMount, 0].contains(mount) }
+
+    /// - Throws: `SpaceError` if it is the root that cannot be read.
+    private mutating func read(_ first: SpacePath) throws {
+        var waiting = [first]
         while let folder = waiting.popLast() {
-            let path = root + (folder.components.isEmpty ? "" : "\(folder)")
-            guard let stream = opendir(path) else {
+            let path = place.path(folder)
+            guard let stream = Self.open(path) else {
                 let error = ContentCache.lastError(path)
                 guard !folder.components.isEmpty else { throw error }
                 // It may have been removed in between.
@@ -58,13 +115,15 @@ struct FolderScan: Sendable {
             }
             defer { closedir(stream) }
             // Asked when it is open: nothing is mounted there unnoticed before it is read.
-            if ownMount == 0 { ownMount = mount(root) }
-            guard folder.components.isEmpty || ownMount == 0 || [ownMount, 0].contains(mount(path)) else {
+            if ownMount == 0 { ownMount = place.mount(place.root) }
+            guard folder.components.isEmpty || isOwn(place.mount(path)) else {
                 found[folder] = nil
                 mounts.insert(folder)
                 skipped.append((path, "another disk or folder is mounted there"))
                 continue
             }
+            // What comes from now on is told, or read.
+            place.watch?.add(folder, at: path)
             while let next = readdir(stream) {
                 let bytes = withUnsafeBytes(of: next.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
                 if bytes == [0x2E] || bytes == [0x2E, 0x2E] { continue }
@@ -73,27 +132,40 @@ struct FolderScan: Sendable {
                     skipped.append(("\(path)/\(String(decoding: bytes, as: UTF8.self))", "its name is not in UTF-8"))
                     continue
                 }
-                guard let status = Self.status(root + "\(child)") else { continue }
-                if name.hasSuffix(Self.draftEnding) {
-                    if Self.isDraftName(name), status.st_mode & S_IFMT == S_IFREG {
-                        drafts.append((root + "\(child)", Found(status, root + "\(child)").modified))
-                    }
-                    continue
-                }
-                if let other = found.keys.contains(child) ? child : nil {
-                    skipped.append(("\(root)\(other)", "another has the same name, composed of other letters"))
-                    continue
-                }
-                switch status.st_mode & S_IFMT {
-                case S_IFREG: found[child] = Found(status, root + "\(child)")
-                case S_IFDIR:
-                    found[child] = Found(status, root + "\(child)")
-                    waiting.append(child)
-                case S_IFLNK: skipped.append(("\(root)\(child)", "it is a link"))
-                default: skipped.append(("\(root)\(child)", "it is a special file"))
-                }
+                guard let status = Self.status(place.path(child)) else { continue }
+                if add(child, status) { waiting.append(child) }
             }
         }
+    }
+
+    private static func open(_ path: String) -> OpaquePointer? {
+        let descriptor = Foundation.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        return descriptor < 0 ? nil : fdopendir(descriptor)
+    }
+
+    /// Takes up one thing.
+    /// - Returns: true if it is a folder.
+    private mutating func add(_ child: SpacePath, _ status: stat) -> Bool {
+        let path = place.path(child)
+        if child.name.hasSuffix(Self.draftEnding) {
+            if Self.isDraftName(child.name), status.st_mode & S_IFMT == S_IFREG {
+                drafts.append((path, Found(status, path).modified))
+            }
+            return false
+        }
+        guard !found.keys.contains(child) else {
+            skipped.append((path, "another has the same name, composed of other letters"))
+            return false
+        }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: found[child] = Found(status, path)
+        case S_IFDIR:
+            found[child] = Found(status, path)
+            return true
+        case S_IFLNK: skipped.append((path, "it is a link"))
+        default: skipped.append((path, "it is a special file"))
+        }
+        return false
     }
 
     static func status(_ path: String) -> stat? {

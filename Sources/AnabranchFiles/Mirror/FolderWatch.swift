@@ -1,12 +1,42 @@
 @preconcurrency import Dispatch
 import Foundation
+import Synchronization
 
-/// Signals when something changes in folders of the disk. Where the system has no such service, or its limit is
-/// reached, there are no signals, and the mirror has to scan.
+/// Tells what changes in folders of the disk, by name. Where the system has no such service, or its limit is reached,
+/// the mirror has to look at everything.
 final class FolderWatch: Sendable {
+    /// What has changed since the last question.
+    struct News: Sendable {
+        /// The files and folders that have come, gone or changed.
+        var paths: Set<SpacePath> = []
+        /// True if there is more, of which no names are known.
+        var hasMore = false
+    }
+
+    /// A name in a folder that is watched.
+    private struct Event: Hashable {
+        let watch: Int32
+        let name: [UInt8]
+    }
+
+    private struct State {
+        var events: Set<Event> = []
+        var hasMore = false
+        /// The folders by their watches. One that was moved is at its former place until it is added again.
+        var folders: [Int32: SpacePath] = [:]
+        /// The watches of folders that have gone.
+        var ended: [Int32] = []
+        var isComplete = true
+    }
+
+    /// How many events wait.
+    private static let eventsMax = 100_000
+
     private let descriptor: Int32
     private let source: any DispatchSourceRead
+    private let state = Mutex(State())
 
+    /// - Parameter bell: rings when there are news.
     /// - Returns: nil if the system does not offer it.
     init?(_ bell: Bell) {
         #if os(Linux)
@@ -14,11 +44,8 @@ final class FolderWatch: Sendable {
         guard descriptor >= 0 else { return nil }
         let descriptor = descriptor
         source = DispatchSource.makeReadSource(fileDescriptor: descriptor)
-        source.setEventHandler {
-            var events = [UInt8](repeating: 0, count: 64 << 10)
-            // What has changed is found by looking.
-            while read(descriptor, &events, events.count) > 0 {}
-            bell.ring()
+        source.setEventHandler { [weak self] in
+            if let self, state.withLock({ self.read(into: &$0) }) { bell.ring() }
         }
         source.setCancelHandler { close(descriptor) }
         source.resume()
@@ -29,15 +56,90 @@ final class FolderWatch: Sendable {
 
     deinit { source.cancel() }
 
-    /// Watches a folder, and not those in it. Nothing changes if it is watched already.
-    /// - Returns: false if the system watches no more folders.
-    func add(_ path: String) -> Bool {
+    /// False if there are folders that the system does not watch.
+    var isComplete: Bool { state.withLock { $0.isComplete } }
+
+    /// Forgets what has changed, and which folders are not watched: now everything is looked at.
+    func beginAnew() {
+        _ = take()
+        state.withLock { $0.isComplete = true }
+    }
+
+    /// Watches a folder, and not those in it. One that is watched already has this path from now on.
+    func add(_ folder: SpacePath, at path: String) {
         #if os(Linux)
-        let kinds = IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR
-        // That a folder can be read again is told of the one around it.
-        return inotify_add_watch(descriptor, path, UInt32(kinds)) >= 0 || [ENOENT, ENOTDIR, EACCES].contains(errno)
-        #else
-        return false
+        let kinds =
+            IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR
+            | IN_DONT_FOLLOW
+        // Its events are not read before it is known.
+        state.withLock { state in
+            let watch = inotify_add_watch(descriptor, path, UInt32(kinds))
+            // That a folder can be read again is told of the one around it.
+            if watch >= 0 {
+                state.folders[watch] = folder
+            } else if ![ENOENT, ENOTDIR, EACCES].contains(errno) {
+                state.isComplete = false
+            }
+        }
         #endif
     }
+
+    /// What has changed since the last call: all that the system has told by now.
+    func take() -> News {
+        state.withLock { state in
+            #if os(Linux)
+            _ = read(into: &state)
+            #endif
+            var news = News(hasMore: state.hasMore)
+            for event in state.events {
+                guard let folder = state.folders[event.watch],
+                    let name = String(validating: event.name, as: UTF8.self), let path = try? folder.appending(name)
+                else {
+                    news.hasMore = true
+                    continue
+                }
+                let (isNew, known) = news.paths.insert(path)
+                // Of two names that look the same, one would be passed over.
+                if !isNew, !known.isComposed(as: path) { news.hasMore = true }
+            }
+            for watch in state.ended { state.folders[watch] = nil }
+            (state.events, state.ended, state.hasMore) = ([], [], false)
+            return news
+        }
+    }
+
+    #if os(Linux)
+    /// Reads the events that the system has. Those of contents that are on their way do not count.
+    /// - Returns: false if there are no others.
+    private func read(into state: inout State) -> Bool {
+        var buffer = [UInt8](repeating: 0, count: 64 << 10), hasNews = false
+        while true {
+            let count = Foundation.read(descriptor, &buffer, buffer.count)
+            guard count > 0 else { return hasNews }
+            var rest = buffer.prefix(count)
+            while rest.count >= Self.headBytes {
+                let (watch, kinds, nameBytes) = rest.withUnsafeBytes { head in
+                    (
+                        head.loadUnaligned(as: Int32.self), head.loadUnaligned(fromByteOffset: 4, as: UInt32.self),
+                        Int(head.loadUnaligned(fromByteOffset: 12, as: UInt32.self))
+                    )
+                }
+                let name = rest.dropFirst(Self.headBytes).prefix(nameBytes).prefix { $0 != 0 }
+                rest = rest.dropFirst(Self.headBytes + nameBytes)
+                guard !name.reversed().starts(with: FolderScan.draftEnding.utf8.reversed()) else { continue }
+                hasNews = true
+                if kinds & UInt32(IN_Q_OVERFLOW | IN_UNMOUNT) != 0 || state.events.count >= Self.eventsMax {
+                    (state.events, state.hasMore) = ([], true)
+                } else if kinds & UInt32(IN_IGNORED) != 0 {
+                    state.ended.append(watch)
+                } else if !name.isEmpty {
+                    state.events.insert(Event(watch: watch, name: Array(name)))
+                }
+            }
+        }
+    }
+
+    /// The bytes of an event before its name.
+    private static let headBytes = 16
+    #endif
 }

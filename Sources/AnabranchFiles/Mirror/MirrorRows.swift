@@ -38,6 +38,7 @@ struct MirrorRows: Sendable {
     private let database: DatabaseQueue
     private(set) var byKey: [UUID: Row] = [:]
     private(set) var byPath: [SpacePath: UUID] = [:]
+    private var byInode: [UInt64: [UUID]] = [:]
 
     /// - Parameter folder: the mark of the folder. In another one than before, as after a disk was not mounted, nothing
     ///   was deleted: it has nothing in common with the space yet.
@@ -77,6 +78,7 @@ struct MirrorRows: Sendable {
                 guard byPath[path] == nil else { continue }
                 byKey[key] = Row(key: key, path: path, found: found, content: row["content"])
                 byPath[path] = key
+                byInode[found.inode, default: []].append(key)
             }
         } catch {
             throw SpaceError(.storageFailed, "\(path): \(error)")
@@ -85,12 +87,25 @@ struct MirrorRows: Sendable {
 
     func row(at path: SpacePath) -> Row? { byPath[path].flatMap { byKey[$0] } }
 
+    /// The rows of the files, or the folder, that had an inode.
+    func rows(of inode: UInt64) -> [Row] { (byInode[inode] ?? []).compactMap { byKey[$0] } }
+
+    /// The rows at some paths, and below those that were folders.
+    func rows(within paths: Set<SpacePath>) -> [Row] {
+        let own = paths.compactMap { row(at: $0) }, folders = Set(own.filter(\.found.isFolder).map(\.path))
+        if folders.isEmpty { return own }
+        return byKey.values.filter { row in
+            paths.contains(row.path) || sequence(first: row.path) { $0.parent }.contains(where: folders.contains)
+        }
+    }
+
     /// Sets what both had in common of a thing. Another one that had this path is not known any more.
     mutating func set(_ row: Row) throws {
         if let other = byPath[row.path], other != row.key { try remove(other) }
-        if let old = byKey[row.key], byPath[old.path] == row.key { byPath[old.path] = nil }
+        if let old = byKey[row.key] { forgetPlace(of: old) }
         byKey[row.key] = row
         byPath[row.path] = row.key
+        byInode[row.found.inode, default: []].append(row.key)
         try write { database in
             try database.execute(
                 sql: "INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -104,8 +119,14 @@ struct MirrorRows: Sendable {
 
     mutating func remove(_ key: UUID) throws {
         guard let old = byKey.removeValue(forKey: key) else { return }
-        if byPath[old.path] == key { byPath[old.path] = nil }
+        forgetPlace(of: old)
         try write { try $0.execute(sql: "DELETE FROM mirrored WHERE key = ?", arguments: [key.data]) }
+    }
+
+    private mutating func forgetPlace(of row: Row) {
+        if byPath[row.path] == row.key { byPath[row.path] = nil }
+        byInode[row.found.inode]?.removeAll { $0 == row.key }
+        if byInode[row.found.inode]?.isEmpty == true { byInode[row.found.inode] = nil }
     }
 
     /// Takes over how the disk composes the letters of names: to it, those that look the same are different ones.

@@ -330,6 +330,7 @@ extension FileSpace {
             let before = Self.places(of: [key], in: state)
             state.pending[key] = row
             state.tree.setWritten(row.map { SpaceTree.ContentNote($0.content) }, of: key)
+            hub.tellFollowers(state.tree.hasStrays ? nil : state.tree.alike(key))
             hub.tell(before, Self.places(of: [key], in: state)) { _ in origin }
         }
         hub.statusChanged(.upload(key))

@@ -50,6 +50,27 @@ extension FileSpace {
         }
     }
 
+    /// The living files and folders among some and those around them, and everything in folders that are not known,
+    /// folders before what is in them.
+    /// - Returns: the keys of all that were looked at as well.
+    func entries(
+        of keys: Set<UUID>, isKnown: (UUID) -> Bool
+    ) throws -> (entries: [SpaceEntry], keys: Set<UUID>) {
+        try withTree { tree in
+            var all: Set<UUID> = []
+            for key in keys {
+                var next: UUID? = key
+                while let key = next, all.insert(key).inserted { next = tree.folder(of: key) }
+            }
+            for key in all where tree.nodes[key]?.isFolder == true && !isKnown(key) {
+                all.formUnion(tree.subtree(key))
+            }
+            let paths = tree.paths(of: all.filter(tree.lives))
+            let entries = paths.compactMap { Self.entry($0.key, $0.value, in: tree) }
+            return (entries.sorted { $0.path.components.count < $1.path.components.count }, all)
+        }
+    }
+
     /// The deleted files and folders, without what was deleted with these; the server erases them after some time.
     public func trash() throws -> [SpaceEntry] {
         try withTree { tree in

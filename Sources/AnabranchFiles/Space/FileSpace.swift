@@ -163,13 +163,17 @@ public final class FileSpace: Sendable {
             let keys = isAll ? Array(Set(state.tree.nodes.keys).union(found.keys)) : Array(noted.keys)
             let isTold = tells && hub.isObserved
             let before = isTold ? Self.places(of: keys, in: state) : [:]
+            var shown: Set<UUID>? = hub.isFollowed && !isAll && !state.tree.hasStrays ? [] : nil
             for key in keys {
                 let here = found[key]
+                shown?.formUnion(state.tree.alike(key))
                 state.tree.set(here?.node, key)
+                shown?.formUnion(state.tree.alike(key))
                 state.contents[key] = here?.content
             }
             if isAll { for (key, row) in state.pending { state.tree.setWritten(.init(row.content), of: key) } }
             state.tree.findCuts()
+            hub.tellFollowers(state.tree.hasStrays ? nil : shown)
             if isTold {
                 hub.tell(before, Self.places(of: keys, in: state)) { noted[$0] ?? .remote }
             }

@@ -64,6 +64,7 @@ final class SpaceHub: Sendable {
     private struct State {
         var observers: [Int: Observer] = [:]
         var statusObservers: [Int: StatusObserver] = [:]
+        var followers: [Int: ShownChanges] = [:]
         var lastNumber = 0
         var hasEnded = false
     }
@@ -74,6 +75,15 @@ final class SpaceHub: Sendable {
         state.withLock { state in
             state.lastNumber += 1
             if state.hasEnded { observer.end() } else { state.observers[state.lastNumber] = observer }
+            return state.lastNumber
+        }
+    }
+
+    /// Has a mirror told what may be shown otherwise.
+    func add(_ follower: ShownChanges) -> Int {
+        state.withLock { state in
+            state.lastNumber += 1
+            state.followers[state.lastNumber] = follower
             return state.lastNumber
         }
     }
@@ -97,6 +107,7 @@ final class SpaceHub: Sendable {
         state.withLock { state in
             state.observers[number] = nil
             state.statusObservers[number] = nil
+            state.followers[number] = nil
         }
     }
 
@@ -112,6 +123,13 @@ final class SpaceHub: Sendable {
 
     func tell(_ change: SpaceChange) {
         for observer in state.withLock({ Array($0.observers.values) }) { observer.add(change) }
+    }
+
+    var isFollowed: Bool { state.withLock { !$0.followers.isEmpty } }
+
+    /// - Parameter keys: what may be shown otherwise; nil if it may be anything.
+    func tellFollowers(_ keys: Set<UUID>?) {
+        for follower in state.withLock({ Array($0.followers.values) }) { follower.add(keys) }
     }
 
     /// True if changes are observed.

@@ -251,6 +251,17 @@ struct SpaceTree: Sendable {
         return found
     }
 
+    /// True if something is shown in the root that does not say that it is there.
+    var hasStrays: Bool { !cuts.isEmpty || !unknownFolders.isEmpty }
+
+    /// The files and folders whose shown names may change with one of them, and that itself.
+    func alike(_ key: UUID) -> Set<UUID> {
+        guard let node = nodes[key] else { return [key] }
+        // Another one may be shown with the number that is in its name.
+        let others = node.name.contains(")") ? children[node.parent] : named[node.parent]?[node.name]
+        return (others ?? []).union([key])
+    }
+
     // MARK: Names
 
     /// A name that another program has written, and that cannot be one, with its slashes and such replaced.
