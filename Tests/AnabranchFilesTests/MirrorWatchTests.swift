@@ -1,4 +1,5 @@
 import AnabranchChunks
+import AnabranchFilesWire
 import AnabranchTesting
 import Foundation
 import Synchronization
@@ -74,6 +75,10 @@ import Testing
             return tree
         }
 
+        func wait(until isTrue: () throws -> Bool) async throws {
+            while try !isTrue() { _ = await bell.wait(atMost: .milliseconds(100)) }
+        }
+
         /// Waits until all folders and spaces are equal.
         static func settle(_ machines: [Running]) async throws {
             while true {
@@ -99,6 +104,44 @@ import Testing
             let looks = machine.looks.withLock { $0 }
             #expect(looks > 0 && looks < 200, "\(looks)")
             try await machine.end()
+        }
+    }
+
+    /// The server keeps it back until all else has come.
+    @Test func nothingWaitsForALargeContent() async throws {
+        let made = Mutex<CountingStore?>(nil)
+        let wrap: @Sendable (FolderChunkStore) -> any ChunkStore = { store in
+            let counting = CountingStore(store)
+            made.withLock { $0 = counting }
+            return counting
+        }
+        try await FilesRig.run(wrap: wrap) { rig in
+            let store = try #require(made.withLock { $0 }), begun = Bell(), gate = Bell()
+            let one = try await Running("one", in: rig), two = try await Running("two", in: rig)
+            try FileManager.default.createDirectory(at: one.folder, withIntermediateDirectories: true)
+            try await one.run("mkdir f; echo 1 > f/a; truncate -s 5M large; echo end >> large")
+            let end = try #require(try ContentCache.chunks(of: one.folder.appendingPathComponent("large")).last)
+            store.beforeRead.withLock { before in
+                before = { chunk in
+                    guard chunk == end else { return }
+                    begun.ring()
+                    _ = await gate.wait()
+                }
+            }
+            for machine in [one, two] { try machine.start() }
+            _ = await begun.wait()
+            try await one.run("mv f g; echo 2 > b; mv large there")
+            try await two.wait {
+                let paths = (try? FileManager.default.subpathsOfDirectory(atPath: two.folder.path)) ?? []
+                return Set(["b", "g", "g/a"]).isSubset(of: paths)
+            }
+            #expect(!FileManager.default.fileExists(atPath: two.folder.appendingPathComponent("there").path))
+            store.beforeRead.withLock { $0 = { _ in } }
+            gate.ring()
+            try await Running.settle([one, two])
+            let key = try two.device.space.info(SpacePath("/there")).key
+            #expect(try one.device.space.info(SpacePath("/there")).key == key)
+            for machine in [one, two] { try await machine.end() }
         }
     }
 

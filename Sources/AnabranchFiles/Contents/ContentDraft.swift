@@ -93,15 +93,18 @@ final class ContentDraft: Sendable {
         guard stat(target, &status) == 0 else { throw ContentCache.lastError(target) }
         _ = fchown(descriptor, .max, status.st_gid)
         fchmod(descriptor, status.st_mode & 0o777)
-        if rename(path, target) == 0 {
-            let own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
-            guard own >= 0 else { throw ContentCache.lastError(target) }
-            return FileHandle(fileDescriptor: own, closeOnDealloc: true)
-        }
+        if rename(path, target) == 0 { return try handle() }
         guard errno == EXDEV else { throw ContentCache.lastError(target) }
         let handle = try copy(to: target)
         unlink(path)
         return handle
+    }
+
+    /// The draft as an open file.
+    func handle() throws -> FileHandle {
+        let own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard own >= 0 else { throw ContentCache.lastError(path) }
+        return FileHandle(fileDescriptor: own, closeOnDealloc: true)
     }
 
     /// Copies it to another disk.

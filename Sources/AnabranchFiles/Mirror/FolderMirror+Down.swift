@@ -3,6 +3,9 @@ import Foundation
 
 /// From the space to the folder.
 extension FolderMirror {
+    /// The time for which a running mirror brings contents before it compares again.
+    private static let timeAtOnce = Duration.seconds(1)
+
     /// - Parameter keys: of what may be otherwise than before; nil if that is everything.
     func bringDown(_ keys: Set<UUID>?, pastMounts mounts: Set<SpacePath>) async throws {
         let (entries, known) = try changes(keys), living = Set(entries.map(\.key))
@@ -26,18 +29,22 @@ extension FolderMirror {
                 }
             }
         }
-        waiting = []
-        // No small one waits for a large one, and no other change for more than one of these.
-        var byteCount: Int64 = 0
+        // No small one waits for a large one, and no other change for more than some of these.
+        let end = ContinuousClock.now + Self.timeAtOnce
+        var byteCount: Int64 = 0, others: [SpaceEntry] = []
         for entry in coming.sorted(by: { $0.size < $1.size }) {
-            guard byteCount < bytesAtOnce else {
-                waiting.insert(entry.key)
+            let isInTime = byteCount < bytesAtOnce && (bell == nil || .now < end)
+            guard isInTime, !comesByItself(entry) else {
+                others.append(entry)
                 continue
             }
             let before = actionCount
             try await attempt(entry.path) { try await self.bring(entry) }
             if actionCount > before { byteCount += entry.size }
+            if let contentID = entry.contentID { largeEnds[contentID] = nil }
         }
+        waiting = Set(others.map(\.key))
+        beginLarge(others.filter(comesByItself))
     }
 
     /// What may be otherwise in the space than before, and what both had in common of it.

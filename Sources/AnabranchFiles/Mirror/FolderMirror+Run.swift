@@ -6,10 +6,11 @@ extension FolderMirror {
     /// - Throws: `SpaceError` if another mirror has the folder, or it is replaced.
     package func run() async throws {
         let claim = try FolderClaim(root), bell = Bell(), changes = ShownChanges(bell), number = space.hub.add(changes)
-        (place.watch, shown, isAllDue) = (FolderWatch(bell), changes, true)
+        (place.watch, shown, self.bell, isAllDue) = (FolderWatch(bell), changes, bell, true)
         defer {
             space.hub.remove(number)
-            (place.watch, shown) = (nil, nil)
+            large?.task.cancel()
+            (place.watch, shown, self.bell) = (nil, nil, nil)
         }
         repeat {
             // What belongs together comes together.

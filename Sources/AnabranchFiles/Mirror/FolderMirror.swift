@@ -38,8 +38,14 @@ package actor FolderMirror {
     var nextAll = ContinuousClock.now
     /// True while a comparison looks at some paths only.
     private var isPartial = false
-    /// The keys of files whose contents come with the next comparison.
+    /// The keys of files whose contents come with the next comparison, or by themselves.
     var waiting: Set<UUID> = []
+    /// Rings when there is something to compare, while the mirror runs.
+    var bell: Bell?
+    /// The large content that comes by itself.
+    var large: Large?
+    /// Those that have come, and those that could not, by their ids.
+    var largeEnds: [String: Bool] = [:]
     /// The keys of folders that the space has deleted, and that could not be removed here.
     var left: Set<UUID> = []
     /// The paths whose skipping was reported already.
@@ -90,7 +96,7 @@ package actor FolderMirror {
     /// - Returns: the number of changes that it made: none when both are equal.
     @discardableResult
     package func compare() async throws -> Int {
-        isAllDue = false
+        (isAllDue, largeEnds) = (false, largeEnds.filter(\.value))
         place.watch?.beginAnew()
         _ = shown?.take()
         let place = place, start = ContinuousClock.now

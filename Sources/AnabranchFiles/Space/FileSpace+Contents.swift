@@ -204,8 +204,11 @@ extension FileSpace {
     // MARK: Newer contents
 
     /// True if contents of the file are kept on the device as they come.
-    func wantsNewer(of key: UUID) -> Bool {
-        let (isPinned, isOpen) = state.withLock { ($0.pins.contains(key), $0.handles[key]?.file != nil) }
+    /// - Parameter isOpened: true if it is about to be opened.
+    func wantsNewer(of key: UUID, isOpened: Bool = false) -> Bool {
+        let (isPinned, isOpen) = state.withLock { state in
+            (state.pins.contains(key), isOpened || state.handles[key]?.file != nil)
+        }
         return switch settings.policy {
         case .always: true
         case .onOpen: isPinned || isOpen
@@ -219,6 +222,14 @@ extension FileSpace {
             guard let content = state.withLock({ $0.contents[key] }) else { continue }
             fetch(content, of: key)
         }
+    }
+
+    /// Brings a content that is about to be copied: then the copy has nothing to wait for.
+    /// - Parameter old: a file that may have some of its chunks.
+    func prepare(_ content: Manifest, of key: UUID, reusing old: String?) async throws {
+        guard !wantsNewer(of: key, isOpened: true) else { return try await downloads.fetch(content) }
+        let handle = try await downloads.bring(content, to: nil, reusing: old), drafts = cache.drafts
+        try await disk.run { try ContentCache.flush(handle, drafts) }
     }
 
     /// Takes back issues of contents that no file has any more, and no handle shows, and what has come of them.

@@ -6,9 +6,11 @@ import Synchronization
 extension Downloads {
     /// Brings a content to the place of an empty file, and writes each byte once. What comes before a failure stays,
     /// and the next call goes on with it.
-    /// - Parameter old: a file that may have some of its chunks.
+    /// - Parameters:
+    ///   - path: nil to leave it where the next call finds it.
+    ///   - old: a file that may have some of its chunks.
     /// - Throws: `SpaceError`; `CancellationError`, which ends the download as well.
-    func bring(_ content: Manifest, to path: String, reusing old: String?) async throws -> FileHandle {
+    func bring(_ content: Manifest, to path: String?, reusing old: String?) async throws -> FileHandle {
         while let other = bringing[content.id] {
             _ = try? await other.valueUnlessCancelled
             try Task.checkCancellation()
@@ -32,7 +34,7 @@ extension Downloads {
         unlink("\(cache.drafts)/\(content)")
     }
 
-    private func complete(_ content: Manifest, _ path: String, reusing old: String?) async throws -> FileHandle {
+    private func complete(_ content: Manifest, _ path: String?, reusing old: String?) async throws -> FileHandle {
         let cache = cache, board = board
         return try await reporting(content) {
             let draft = try await disk.run {
@@ -48,8 +50,8 @@ extension Downloads {
             }
             drafted[content.id] = found
             try await fill(draft, content, missing)
-            let handle = try await disk.run { try draft.move(to: path) }
-            drafted[content.id] = nil
+            let handle = try await disk.run { try path.map(draft.move) ?? draft.handle() }
+            if path != nil { drafted[content.id] = nil }
             return handle
         }
     }
