@@ -104,6 +104,27 @@ import Testing
         }
     }
 
+    /// It stays under another name, and does not go up with that.
+    @Test(arguments: [false, true]) func aFileGetsTheNameOfAFolderThatALinkKeeps(isMoved: Bool) async throws {
+        try await FilesRig.run { rig in
+            try await Self.mirror("one", in: rig) { device, mirror, folder, _ in
+                try await device.space.createFolder(SpacePath("/f"))
+                try await device.put("/a", "1")
+                while try await mirror.compare() > 0 {}
+                symlink("/", folder + "/f/link")
+                try await device.space.delete(SpacePath("/f"))
+                while try await mirror.compare() > 0 {}
+                if isMoved { try await device.space.move(SpacePath("/a"), to: SpacePath("/f")) }
+                if !isMoved { try await device.put("/f", "1") }
+                for _ in 0..<3 { try await mirror.compare() }
+                #expect(try String(contentsOfFile: folder + "/f", encoding: .utf8) == "1")
+                #expect(try await device.tree() == (isMoved ? ["/f": "1"] : ["/a": "1", "/f": "1"]))
+                let kept = try FileManager.default.subpathsOfDirectory(atPath: folder).filter { $0.hasSuffix("/link") }
+                #expect(kept.count == 1 && kept[0].hasPrefix("f (conflict of one"), "\(kept)")
+            }
+        }
+    }
+
     /// A place too deep for the disk, and names of other programs.
     @Test func whatTheDiskCannotNameStaysInTheSpace() async throws {
         try await FilesRig.run { rig in

@@ -94,7 +94,8 @@ extension FolderMirror {
     /// Gives something that goes elsewhere another name until its turn comes: two may have exchanged theirs.
     private func setAside(_ row: MirrorRows.Row) throws {
         let path = try safe(row.path)
-        guard !left.contains(row.key), let now = FolderScan.look(path), now.isFolder == row.found.isFolder,
+        guard !left.contains(row.key) else { return try keepBeside(row.path) }
+        guard let now = FolderScan.look(path), now.isFolder == row.found.isFolder,
             now.inode == row.found.inode
         else { return }
         let folder = row.path.parent ?? .root
@@ -110,7 +111,9 @@ extension FolderMirror {
         let path = try safe(entry.path)
         try checkName(of: entry)
         // Two may have got one name: then the other has another one now, and its turn comes.
-        if let other = rows.row(at: entry.path), other.key != entry.key { try setAside(other) }
+        if let other = rows.row(at: entry.path), other.key != entry.key, !left.contains(other.key) {
+            try setAside(other)
+        }
         if !FolderScan.isTaken(path) {
             guard mkdir(path, 0o777) == 0 else { throw ContentCache.lastError(path) }
             did(.down("created", entry.path))
@@ -135,6 +138,7 @@ extension FolderMirror {
     private func bring(_ entry: SpaceEntry) async throws {
         let path = try safe(entry.path), row = rows.byKey[entry.key]
         if row == nil { try checkName(of: entry) }
+        if row == nil, let other = rows.row(at: entry.path), left.contains(other.key) { try setAside(other) }
         // What was written here since is taken up first.
         if FolderScan.isTaken(path), FolderScan.look(path) != row?.found || row == nil { return }
         let file = try space.open(entry.path)

@@ -308,7 +308,7 @@ package actor FolderMirror {
 
     /// Gives what the folder has another name, since the space has something else of that name. That comes down, and
     /// this goes up as new.
-    private func keepBeside(_ path: SpacePath) throws {
+    func keepBeside(_ path: SpacePath) throws {
         let name = FileSpace.conflictName(path.name, space.settings.deviceName, space.settings.now())
         var target = (path.parent ?? .root).child(name), number = 2
         while FolderScan.isTaken(self.path(target)) {
@@ -316,7 +316,10 @@ package actor FolderMirror {
             number += 1
         }
         guard rename(self.path(path), self.path(target)) == 0 else { throw ContentCache.lastError(self.path(target)) }
-        if let row = rows.row(at: path) { try rows.remove(row.key) }
+        if let row = rows.row(at: path) {
+            // A folder that was left stays one.
+            if left.contains(row.key) { try rows.move(path, to: target) } else { try rows.remove(row.key) }
+        }
         did(.up("kept beside the other", target))
     }
 
