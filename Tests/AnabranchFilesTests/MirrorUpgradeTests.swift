@@ -33,6 +33,11 @@ import Testing
             let paths = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
             #expect(paths.sorted() == ["edited", "g", "there"])
             #expect(try String(contentsOfFile: folder.path + "/edited", encoding: .utf8) == "2")
+            // From now on they do, where the disk knows it.
+            let undated = try await DatabaseQueue(path: rows).read { db in
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM mirrored WHERE born = 0")
+            }
+            #expect(undated == (FolderMark.birthTime(of: folder.path) == 0 ? 3 : 0))
             try await device.close()
         }
     }

@@ -122,7 +122,7 @@ package actor FolderMirror {
             }
         }
         var keys = shown.map { $0.union(waiting).union(left).union(rows(in: scan).map(\.key)) }
-        try rows.spell(as: scan.found.keys)
+        try rows.takeOver(scan.found)
         try await takeUp(scan)
         for path in scan.paths ?? [] { if let entry = try? space.info(path) { keys?.insert(entry.key) } }
         try await bringDown(keys, pastMounts: scan.mounts)

@@ -129,11 +129,15 @@ struct MirrorRows: Sendable {
         if byInode[row.found.inode]?.isEmpty == true { byInode[row.found.inode] = nil }
     }
 
-    /// Takes over how the disk composes the letters of names: to it, those that look the same are different ones.
-    mutating func spell(as found: some Sequence<SpacePath>) throws {
-        for path in found {
-            guard var row = row(at: path), !row.path.isComposed(as: path) else { continue }
+    /// Takes over how the disk composes the letters of names: to it, those that look the same are different ones. And
+    /// when things were made, if they are the same as in rows that do not say it.
+    mutating func takeOver(_ found: [SpacePath: FolderScan.Found]) throws {
+        for (path, now) in found {
+            guard var row = row(at: path) else { continue }
+            let isUndated = row.found.born == 0 && now.born != 0 && row.found == now
+            guard isUndated || !row.path.isComposed(as: path) else { continue }
             row.path = path
+            if isUndated { row.found = now }
             try set(row)
         }
     }
