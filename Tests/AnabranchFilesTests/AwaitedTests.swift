@@ -100,6 +100,24 @@ import Testing
         }
     }
 
+    @Test func anApplicationMakesAFileWithItsContent() async throws {
+        try await Self.run { rig, one, two, mirror, folder in
+            try await one.space.create(SpacePath("/a"), Data("1".utf8)).close()
+            let source = rig.folder.appendingPathComponent("source")
+            try Self.write(source.path, "2")
+            try await one.space.create(SpacePath("/b"), contentsOf: source).close()
+            try await Self.passNames(one, two)
+            #expect(try await two.space.list().map(\.contentID) == [nil, nil])
+            while try await mirror.compare() > 0 {}
+            #expect(try Self.files(in: folder).isEmpty)
+            let again = try await Self.openAnew(one, rig)
+            for device in [again, two] { try await device.synchronize() }
+            while try await mirror.compare() > 0 {}
+            #expect(try Self.files(in: folder) == ["a": "1", "b": "2"])
+            try await again.close()
+        }
+    }
+
     @Test func aFileThatIsMadeUnderItsNameStays() async throws {
         try await Self.run { rig, one, two, mirror, folder in
             try await Self.put("/a", "of one", on: one)

@@ -54,6 +54,8 @@ import Testing
             try await file.write(contentsOf: url)
             try await file.write(contentsOf: url, moving: true)
             #expect(!FileManager.default.fileExists(atPath: url.path))
+            let made = try await space.create(SpacePath("/plans/c.txt"), Data("content".utf8))
+            #expect(made.size == 7)
             try await space.waitForUpload()
             try await other.synchronize()
             let blind = try other.space.open(SpacePath("/plans/b.txt"))

@@ -212,10 +212,3 @@ struct SpaceDevice: Sendable {
         return tree
     }
 }
-
-extension FileSpace {
-    /// Makes a file with the content of one on the disk, and opens it.
-    func create(_ path: SpacePath, contentsOf url: URL) async throws -> SpaceFile {
-        try await create(path) { try $0.store(contentsOf: url) }
-    }
-}

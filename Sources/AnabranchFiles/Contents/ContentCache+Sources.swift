@@ -8,6 +8,15 @@ extension ContentCache {
         try Self.read(url, followsLinks) { try store($0) }
     }
 
+    /// Takes bytes into chunks.
+    func store(_ data: Data) throws -> Manifest {
+        var place = data.startIndex
+        return try store { count in
+            defer { place = min(place + count, data.endIndex) }
+            return Array(data[place..<min(place + count, data.endIndex)])
+        }
+    }
+
     /// Makes what was written to a file durable, and closes it.
     static func flush(_ handle: FileHandle, _ path: String) throws {
         defer { try? handle.close() }

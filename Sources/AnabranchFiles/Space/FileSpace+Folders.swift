@@ -128,8 +128,19 @@ extension FileSpace {
         }
     }
 
-    /// Makes an empty file, and opens it.
+    /// Makes an empty file, and opens it. Other devices show it so until it is written and the content is at the server.
     public func create(_ path: SpacePath) async throws -> SpaceFile { try await create(path, with: .empty) }
+
+    /// Makes a file with a content, and opens it. Other devices show no empty one before: see `FileIssue.Kind.awaited`.
+    public func create(_ path: SpacePath, _ data: Data) async throws -> SpaceFile {
+        try await create(path) { try $0.store(data) }
+    }
+
+    /// Makes a file with the content of one on the disk, and opens it; see `create`.
+    /// - Parameter url: a file that nothing changes during the call.
+    public func create(_ path: SpacePath, contentsOf url: URL) async throws -> SpaceFile {
+        try await create(path) { try $0.store(contentsOf: url) }
+    }
 
     /// Makes a file with a content that has no chunks, and opens it.
     func create(_ path: SpacePath, with content: Manifest) async throws -> SpaceFile {

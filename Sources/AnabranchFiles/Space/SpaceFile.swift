@@ -246,13 +246,7 @@ public final class SpaceFile: Sendable {
     /// the server in the background.
     /// - Throws: `SpaceError` with the code `notCached` if the version that is shown is not here.
     public func write(_ data: Data) async throws {
-        try await space.write(self) { cache in
-            var place = data.startIndex
-            return try cache.store { count in
-                defer { place = min(place + count, data.endIndex) }
-                return Array(data[place..<min(place + count, data.endIndex)])
-            }
-        }
+        try await space.write(self) { try $0.store(data) }
     }
 
     /// Writes a text; see `write`.

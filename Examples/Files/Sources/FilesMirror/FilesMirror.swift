@@ -93,10 +93,13 @@ struct FilesMirror {
             let other = url("\(path) (of \(ProcessInfo.processInfo.hostName), \(UUID().uuidString.prefix(4)))")
             return try FileManager.default.moveItem(at: url("\(path)"), to: other)
         }
-        let file = try entry == nil ? await space.create(path) : space.open(path)
+        let source = url("\(path)")
+        let file = try await entry == nil ? space.create(path, contentsOf: source) : space.open(path)
         defer { file.close() }
-        try await file.fetch()
-        try await file.write(contentsOf: url("\(path)"))
+        if entry != nil {
+            try await file.fetch()
+            try await file.write(contentsOf: source)
+        }
         known["\(path)"] = Known(contentID: try space.info(path).contentID, modified: modified)
     }
 
