@@ -95,7 +95,8 @@ struct ColumnForm {
         guard let value = value(content) else { return true }
         // The affinity of a column makes a number of one kind of the other.
         switch (value, row) {
-        case (.real(let real), .int(let int)), (.int(let int), .real(let real)): return real == Double(int)
+        case (.real(let real), .int(let int)) where !column.keeps(value): return Int64(exactly: real) == int
+        case (.int(let int), .real(let real)) where !column.keeps(value): return real == Double(int)
         default: return value == row
         }
     }

@@ -227,14 +227,15 @@ struct SQLRow {
         switch sqlite3_column_type(statement, index) {
         case SQLITE_INTEGER: return .int(sqlite3_column_int64(statement, index))
         case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, index))
-        case SQLITE_TEXT: return .text(bytes(index))
-        case SQLITE_BLOB: return .blob(bytes(index))
+        // A database can have its texts in UTF-16.
+        case SQLITE_TEXT: return .text(bytes(sqlite3_column_text(statement, index), index))
+        case SQLITE_BLOB: return .blob(bytes(sqlite3_column_blob(statement, index), index))
         default: return .null
         }
     }
 
-    private func bytes(_ index: Int32) -> [UInt8] {
-        guard let start = sqlite3_column_blob(statement, index) else { return [] }
+    private func bytes(_ start: UnsafeRawPointer?, _ index: Int32) -> [UInt8] {
+        guard let start else { return [] }
         let count = Int(sqlite3_column_bytes(statement, index))
         return Array(UnsafeRawBufferPointer(start: start, count: count))
     }

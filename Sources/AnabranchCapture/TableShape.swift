@@ -5,7 +5,7 @@ struct TableShape: Equatable {
     /// A column that an application writes: no generated one.
     struct Column: Equatable {
         let name: String
-        /// The declared type, in capitals.
+        /// The declared type, in capitals; empty for one that stores values as they are given.
         let type: String
         let isNotNull: Bool
         let hasDefault: Bool
@@ -123,9 +123,10 @@ struct TableShape: Equatable {
                 let longest = "the longest that a property can have"
                 throw refused("the name is longer than \(Self.columnBytesMax) bytes, \(longest)", column: column)
             }
+            let type = (row[1].string ?? "").uppercased()
             columns.append(
                 Column(
-                    name: column, type: (row[1].string ?? "").uppercased(), isNotNull: row[2].int == 1,
+                    name: column, type: isStrict && type == "ANY" ? "" : type, isNotNull: row[2].int == 1,
                     hasDefault: row[5] != .null))
         }
         guard !keys.isEmpty else { throw refused("it has no primary key: the numbers of its rows change with VACUUM") }

@@ -165,6 +165,20 @@ import Testing
     }
 
     /// To SQLite, names are one that differ in the case of A to Z alone.
+    @Test(arguments: ["UTF-16le", "UTF-16be"]) func textsOfUTF16AreRead(_ encoding: String) async throws {
+        let schema = "PRAGMA encoding = '\(encoding)'; CREATE TABLE \"näme\" (\"kéy\" TEXT PRIMARY KEY, t TEXT, b BLOB)"
+        try await CaptureWorld.pair(schema, ["näme"]) { a, b in
+            #expect(try a.rows("PRAGMA encoding") == [encoding])
+            try a.db.execute("INSERT INTO \"näme\" VALUES ('wörld', 'a' || char(0, 128512), x'c3bc'), ('', 'x', '')")
+            for app in [a, b] { try await app.synchronize() }
+            try b.db.execute("UPDATE \"näme\" SET t = t || 'é', \"kéy\" = \"kéy\" || '!'")
+            for app in [b, a] { try await app.synchronize() }
+            let query = "SELECT *, hex(t) FROM \"näme\" ORDER BY t"
+            #expect(try a.rows(query) == b.rows(query))
+            #expect(try a.rows("SELECT \"kéy\", t FROM \"näme\" WHERE b = ''") == ["!|xé"])
+        }
+    }
+
     @Test func namesThatLookAlikeAreTwo() async throws {
         let schema = """
             CREATE TABLE "\u{e9}" (id INTEGER PRIMARY KEY, "\u{e9}" TEXT, "e\u{301}" TEXT);
