@@ -18,7 +18,7 @@ extension RowCapture {
                 defer { seen = version }
                 return try version != seen && database.hasUncollected
             }
-            if hasChanged || !changed.isEmpty { return }
+            if hasChanged || database.db.isReplaced || !changed.isEmpty { return }
         } while .now < end
     }
 }

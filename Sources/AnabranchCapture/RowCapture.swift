@@ -18,7 +18,7 @@ public actor RowCapture {
 
     /// The replica, for its synchronization. Nobody else may write it.
     public nonisolated let replica: SyncedReplica
-    let database: CapturedDatabase
+    private(set) var database: CapturedDatabase
     private let rowsWin: Bool
     let changed = ChangedObjects()
     private let time: StepTime
@@ -26,6 +26,8 @@ public actor RowCapture {
     private var forms: [Int64: [ColumnForm]] = [:]
     private var preparedSchema: SQLValue?
     private var isStarted = false
+    /// What the database said of its own state after the last pass.
+    private var marks: [SQLValue?]?
     private var isPassing = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
     /// The entries up to which everything is uploaded when the replica's version is.
@@ -103,6 +105,7 @@ public actor RowCapture {
         _ mayMatch: inout Bool, _ progress: @Sendable (CaptureProgress) -> Void
     ) async throws -> CaptureProgress {
         var total = CaptureProgress()
+        try noticeBackup()
         try await start()
         total.renewedTables = try database.check()
         if try database.takeRepair() { changed.add(nil) }
@@ -122,7 +125,19 @@ public actor RowCapture {
             throw error
         }
         try await forget()
+        marks = try database.marks
         return total
+    }
+
+    /// Begins anew if the database is not the one of the last pass, as when a backup has taken its place.
+    private func noticeBackup() throws {
+        if database.db.isReplaced {
+            database = try CapturedDatabase(path: database.path)
+        } else if try marks == nil || marks == database.marks {
+            marks = nil
+            return
+        }
+        (marks, isStarted, preparedSchema) = (nil, false, nil)
     }
 
     /// Uploads the application's changes, downloads those of others, and writes them to the rows.
@@ -265,20 +280,6 @@ public actor RowCapture {
         let value = try await replica.write(body)
         try database.endStep(isWritten: true, await replica.record.lastWritten)
         return value
-    }
-
-    /// Subscribes to all objects of the tables that have classes, where the replica has subscriptions: the server
-    /// refuses a set with a class that it does not know.
-    private func subscribe() async throws {
-        guard let known = await replica.record.subscriptions?.latest.subscriptions else { return }
-        let missing = try await classes().filter { name in !known.contains { $0.className.hasBytes(of: name) } }
-        if !missing.isEmpty { try await replica.subscribe(known + missing.map { Subscription($0) }) }
-    }
-
-    /// The tables that have classes.
-    private func classes() async throws -> [String] {
-        let state = try await replica.snapshot().state
-        return database.tables.map(\.name).filter { state.schema(ofClass: Array($0.utf8)) != nil }
     }
 
     // MARK: Collecting

@@ -87,6 +87,13 @@ final class SQLConnection {
     /// The number of rows that the last statement has changed.
     var changes: Int { Int(sqlite3_changes(handle)) }
 
+    /// True if another file has come in the place of the one that is open, or none.
+    var isReplaced: Bool {
+        var hasMoved: Int32 = 0
+        sqlite3_file_control(handle, "main", SQLITE_FCNTL_HAS_MOVED, &hasMoved)
+        return hasMoved != 0
+    }
+
     /// True if foreign keys are violated that are checked when the transaction ends.
     var hasDeferredViolations: Bool {
         var current: Int32 = 0, highest: Int32 = 0

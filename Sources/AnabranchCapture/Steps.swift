@@ -177,6 +177,9 @@ extension CapturedDatabase {
         }
     }
 
+    /// What this database knows of the replica: a backup has other ones, or no rows are different there.
+    var marks: [SQLValue?] { get throws { try ["written", "applied", "replica"].map { try state($0) } } }
+
     /// Records that the rows are those of the objects of a version of the replica.
     func recordApplied(_ version: ClientVersion, of replica: SQLValue?) throws {
         let number = SQLValue.int(Int64(clamping: version.rawValue))

@@ -73,6 +73,29 @@ import Testing
         for app in [a, b] { #expect(try await app.synchronize().isEmpty) }
     }
 
+    /// A backup takes the place of a database while capture goes on: as another file, or within the same one.
+    @Test(arguments: [false, true]) func aBackupIsNoticedByTheNextPass(_ isAnotherFile: Bool) async throws {
+        try await CaptureWorld.pair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)", ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note VALUES (1, 'one')")
+            for app in [a, b, a] { try await app.synchronize() }
+            let shell = URL(filePath: "/usr/bin/sqlite3"), backup = URL(filePath: a.path + ".backup")
+            try await Self.run(shell, ["-bail", a.path, ".backup \(backup.path)"])
+            try a.db.execute("INSERT INTO note VALUES (2, 'two'); UPDATE note SET title = 'ONE' WHERE id = 1")
+            for app in [a, b] { try await app.synchronize() }
+            if isAnotherFile {
+                #expect(rename(backup.path, a.path) == 0)
+            } else {
+                try await Self.run(shell, ["-bail", a.path, ".restore \(backup.path)"])
+            }
+            let restored = try SQLConnection(path: a.path)
+            try restored.execute("INSERT INTO note VALUES (3, 'three')")
+            for app in [a, b] { try await app.synchronize() }
+            let titles = "SELECT group_concat(title) FROM (SELECT title FROM note ORDER BY title)"
+            #expect(try restored.value(titles)?.string == "ONE,three,two")
+            #expect(try b.rows(titles) == ["ONE,three,two"])
+        }
+    }
+
     @Test func whatTheShellWritesReachesTheOther() async throws {
         let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT UNIQUE, body)"
         try await CaptureWorld.pair(schema, ["note"]) { a, b in
