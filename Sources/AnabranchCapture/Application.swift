@@ -37,8 +37,8 @@ struct Application {
     }
 
     /// The reason why an object has no row, or its old one.
-    private struct Refusal: Error { let reason: String }
-    private struct IsBusy: Error {}
+    struct Refusal: Error { let reason: String }
+    struct IsBusy: Error {}
 
     /// The most entries after the cursor with which objects are applied at all.
     static let uncollectedCount = 10_000
@@ -51,7 +51,9 @@ struct Application {
     var busy: Set<RowKey> = []
     var outcome = Outcome()
     /// The objects of the batch that are done.
-    private var done: Set<DirtyObject> = []
+    var done: Set<DirtyObject> = []
+    /// True while a column that must have the key of a row gets any value until that row is there.
+    var isProvisional = false
 
     var db: SQLConnection { database.db }
 
@@ -110,6 +112,7 @@ struct Application {
             // What is in the way of one object may be gone once another is done.
             for isLast in isDone ? [] : [false, true] {
                 failed = []
+                if isLast { upserts = try exchange(upserts) }
                 var rest: (upserts: [(DirtyObject, StateObject?)], deletes: [(DirtyObject, StateObject?)]) = ([], [])
                 for item in upserts {
                     guard let reason = try attempt(item.0, item.1, resolves: isLast) else { continue }
@@ -158,20 +161,15 @@ struct Application {
 
     /// Writes all objects of a batch, or none if one is in the way: most batches are let in as a whole.
     private mutating func writeTogether(_ objects: [(DirtyObject, StateObject?)]) throws -> Bool {
-        let before = outcome
-        do {
-            try db.savepoint {
-                for (dirty, object) in objects { try carryOut(dirty, object) }
-                if db.hasDeferredViolations { throw IsBusy() }
-            }
-            done.formUnion(objects.map(\.0))
-            return true
-        } catch is Refusal {} catch is IsBusy {} catch let error as SQLError where !error.isBusy && !error.isFatal {}
-        outcome = before
-        return false
+        let isDone = try succeeds { application in
+            for (dirty, object) in objects { try application.carryOut(dirty, object) }
+            if application.db.hasDeferredViolations { throw IsBusy() }
+        }
+        if isDone { done.formUnion(objects.map(\.0)) }
+        return isDone
     }
 
-    private mutating func carryOut(_ dirty: DirtyObject, _ object: StateObject?) throws {
+    mutating func carryOut(_ dirty: DirtyObject, _ object: StateObject?) throws {
         guard let plan = plans[dirty.table] else { return }
         if let object { try write(dirty, object, plan) } else { try delete(dirty, plan.table) }
     }
@@ -230,30 +228,46 @@ struct Application {
     private mutating func update(
         _ row: RowKey, _ values: [SQLValue], _ dirty: DirtyObject, _ object: StateObject, _ plan: Plan
     ) throws {
-        let table = plan.table
-        guard table.rule.pulls.contains(.update) else { return }
-        var names: [String] = []
-        var new: [SQLValue] = []
+        guard plan.table.rule.pulls.contains(.update) else { return }
+        let (new, kept) = try changes(of: values, dirty, object, plan)
+        writeBack(kept, of: values, dirty, plan)
+        if new.isEmpty { return }
+        try set(new, in: row, values, dirty, plan)
+        outcome.updated += 1
+    }
+
+    /// The values of a row that are to be others, and the columns that keep theirs since they must have one.
+    mutating func changes(
+        of values: [SQLValue], _ dirty: DirtyObject, _ object: StateObject, _ plan: Plan
+    ) throws -> (new: [(index: Int, value: SQLValue)], kept: [Int]) {
+        var new: [(index: Int, value: SQLValue)] = []
         var kept: [Int] = []
-        var now = values
         for index in plan.names.indices {
             guard let property = plan.properties[index] else { continue }
             let content = object.value(of: property)
             guard let value = try value(content, index, plan, dirty, unless: values[index]) else { continue }
-            if value == .null, table.properties[index].needsValue {
+            if value == .null, plan.table.properties[index].needsValue {
                 kept.append(index)
-                continue
+            } else {
+                new.append((index, value))
             }
-            names.append("\(plan.names[index]) = ?")
-            new.append(value)
-            now[index] = value
         }
-        writeBack(kept, of: values, dirty, plan)
-        guard !names.isEmpty, let keyValues = table.keyValues(row.key) else { return }
+        return (new, kept)
+    }
+
+    /// Writes some columns of a row.
+    /// - Parameter values: all that it has.
+    mutating func set(
+        _ new: [(index: Int, value: SQLValue)], in row: RowKey, _ values: [SQLValue], _ dirty: DirtyObject, _ plan: Plan
+    ) throws {
+        let table = plan.table
+        guard let keyValues = table.keyValues(row.key) else { return }
+        let settings = new.map { "\(plan.names[$0.index]) = ?" }.joined(separator: ", ")
         try db.run(
-            "\(table.update)\(names.joined(separator: ", ")) WHERE \(table.isRow)",
-            new + table.rowValues(keyValues))
+            "\(table.update)\(settings) WHERE \(table.isRow)", new.map(\.value) + table.rowValues(keyValues))
         guard db.changes > 0 else { throw Refusal(reason: "a trigger of the application does not let it be changed") }
+        var now = values
+        for (index, value) in new { now[index] = value }
         var newKey = keyValues
         if !table.shape.isKeyLocal {
             newKey = table.shape.keyColumns.compactMap { name in
@@ -261,7 +275,6 @@ struct Application {
             }
         }
         try remember(dirty, newKey, now, plan, was: row)
-        outcome.updated += 1
     }
 
     private mutating func insert(_ dirty: DirtyObject, _ object: StateObject, _ plan: Plan) throws {
@@ -349,8 +362,13 @@ struct Application {
                 new = target.keyValues(row.key)?.first ?? .null
             } else {
                 let reason = "\(form.column.name) refers to a \(target.name) that has no row yet"
-                guard !form.column.isNotNull else { throw Refusal(reason: reason) }
-                outcome.waiting[dirty] = reason
+                if !form.column.isNotNull {
+                    outcome.waiting[dirty] = reason
+                } else if isProvisional {
+                    new = SQLValue.int(0).unused
+                } else {
+                    throw Refusal(reason: reason)
+                }
             }
         }
         guard let old else { return new }

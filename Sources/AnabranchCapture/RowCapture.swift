@@ -316,6 +316,8 @@ public actor RowCapture {
     // MARK: Applying
 
     private static let appliedObjects = 1_000
+    /// The number of objects that are applied together when some were in each other's way.
+    private static let waitingObjects = 10_000
 
     private func apply(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
         var rounds = 0
@@ -326,7 +328,8 @@ public actor RowCapture {
                 let taken = changed.take()
                 let snapshot = try await replica.snapshot()
                 let batches = DirtyBatches(database, snapshot.state, consume taken)
-                return (try applyAll(batches, snapshot.state, &total, progress), snapshot.record.version)
+                let size = rounds == 0 ? Self.appliedObjects : Self.waitingObjects
+                return (try applyAll(batches, size, snapshot.state, &total, progress), snapshot.record.version)
             }()
             changed.insert(outcome.left)
             if !outcome.writtenBack.isEmpty {
@@ -338,7 +341,8 @@ public actor RowCapture {
                 changed.insert(changes.map { DirtyObject(table: $0.table, guid: $0.guid) })
                 total.writtenBack += changes.count
             }
-            retries = retries || outcome.count > 0
+            let wasDivided = rounds == 0 && outcome.waiting.count > Self.appliedObjects
+            retries = retries || outcome.count > 0 || wasDivided
             if !outcome.left.isEmpty { try await collect(&total, progress) }
             rounds += 1
             if changed.isEmpty, retries {
@@ -356,11 +360,11 @@ public actor RowCapture {
     private static let roundsMax = 16
 
     private func applyAll(
-        _ batches: DirtyBatches, _ state: ObjectGraph, _ total: inout CaptureProgress,
+        _ batches: DirtyBatches, _ size: Int, _ state: ObjectGraph, _ total: inout CaptureProgress,
         _ progress: @Sendable (CaptureProgress) -> Void
     ) throws -> Application.Outcome {
         var all = Application.Outcome()
-        try batches.forEach(Self.appliedObjects) { batch in
+        try batches.forEach(size) { batch in
             try Task.checkCancellation()
             var application = Application(database, state, forms)
             let outcome = try application.run(batch)
