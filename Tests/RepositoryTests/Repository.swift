@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// The tree of this repository, for tests that read it.
 enum Repository {
@@ -50,15 +51,30 @@ struct TextFile {
     let path: String
     let lines: [String]
 
+    /// Those that were read: most tests look at most files.
+    private static let read = Mutex<[String: TextFile]>([:])
+
     init(_ path: String) throws {
+        if let file = Self.read.withLock({ $0[path] }) {
+            self = file
+            return
+        }
         self.path = path
         let bytes = try Data(contentsOf: Repository.root.appendingPathComponent(path))
         var lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         if lines.last?.isEmpty == true { lines.removeLast() }
         self.lines = lines.map(String.init)
+        Self.read.withLock { [file = self] in $0[path] = file }
     }
 
     var text: String { lines.joined(separator: "\n") }
+
+    /// True if one of the texts is somewhere in it, in small letters: quicker to say than whether a pattern is.
+    func mentions(_ texts: String...) -> Bool {
+        let own = text.lowercased()
+        return texts.contains { strstr(own, $0) != nil }
+    }
+
     var name: String { String(path.split(separator: "/").last ?? "") }
 
     /// The places where a rule finds something, as "path:line: what".
@@ -72,10 +88,25 @@ extension Sequence<TextFile> {
 }
 
 extension String {
-    /// A line of Swift without what stands in its literals and its comment.
+    /// A line of Swift without what stands in its literals and its comment. With a pattern, all lines take longer to
+    /// read than everything else together.
     var withoutLiteralsAndComment: String {
-        let code = contains("\"") ? replacing(/"(?:\\.|[^"\\])*"/, with: "\"\"") : self
-        return code.firstRange(of: "//").map { String(code[..<$0.lowerBound]) } ?? code
+        let bytes = Array(utf8), quote = UInt8(ascii: "\""), slash = UInt8(ascii: "/")
+        var code: [UInt8] = [], index = 0
+        while index < bytes.count {
+            if bytes[index] == slash, index + 1 < bytes.count, bytes[index + 1] == slash { break }
+            code.append(bytes[index])
+            if bytes[index] == quote {
+                var end = index + 1
+                while end < bytes.count, bytes[end] != quote { end += bytes[end] == UInt8(ascii: "\\") ? 2 : 1 }
+                if end < bytes.count {
+                    code.append(quote)
+                    index = end
+                }
+            }
+            index += 1
+        }
+        return String(decoding: code, as: UTF8.self)
     }
 }
 

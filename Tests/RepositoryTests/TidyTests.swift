@@ -20,7 +20,8 @@ import Testing
         let files = try Repository.files(in: "Sources", "Tests", "Examples", "Benchmarks/Benchmarks")
             .filter { !TidyTests.withLongLiterals.contains($0.path) }
         let places = files.places { line in
-            line.count > TidyTests.columnsMax ? "\(line.count) characters" : nil
+            line.utf8.count > TidyTests.columnsMax && line.count > TidyTests.columnsMax
+                ? "\(line.count) characters" : nil
         }
         #expect(places.isEmpty, "longer than \(TidyTests.columnsMax) characters: \(places.listed)")
     }
@@ -32,7 +33,12 @@ import Testing
         let files =
             try Repository.files(in: "Sources", "Tests") + Repository.files(in: "scripts", suffix: "")
             + [TextFile("README.md")]
-        let places = files.places { line in line.firstMatch(of: promise).map { "promises later work: \($0.output)" } }
+        let suspects = files.filter {
+            $0.mentions("tod", "fixm", "xx", "hac", "mplemente", "placeh", "or now", "implifie")
+        }
+        let places = suspects.places { line in
+            line.firstMatch(of: promise).map { "promises later work: \($0.output)" }
+        }
         #expect(places.isEmpty, "\(places.listed)")
     }
 
@@ -109,7 +115,10 @@ import Testing
             "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
             "Sources/AnabranchSimperium", "Sources/AnabranchSimperiumWire", "Sources/AnabranchPropertyList",
             "Sources/AnabranchOverTheAir", "Sources/AnabranchOverTheAirDevice", "Sources/AnabranchOverTheAirWire")
-        let stopping = files.filter { $0.lines.contains { $0.withoutLiteralsAndComment.contains(check) } }
+        let stopping = files.filter { file in
+            file.mentions("recondition", "assert")
+                && file.lines.contains { $0.withoutLiteralsAndComment.contains(check) }
+        }
         #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
     }
 
@@ -143,7 +152,7 @@ import Testing
         let data = [".jsonl", ".zst", ".gz", ".bin"]
         let files = try Repository.trackedPaths()
             .filter { path in Repository.exists(path) && !data.contains { path.hasSuffix($0) } }
-            .map { try TextFile($0) }
+            .map { try TextFile($0) }.filter { $0.mentions("/wor", "/far", "/roo", "/hom", "/user", "/op", "/tm") }
         let places = files.places { line in line.firstMatch(of: machine).map { "a path of one machine: \($0.output)" } }
         #expect(places.isEmpty, "\(places.listed)")
     }
