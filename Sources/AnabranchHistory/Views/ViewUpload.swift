@@ -48,10 +48,13 @@ final class ViewUpload {
     private var decoded: [UInt64: ChangesetIndex] = [:]
     /// The entries that the window is to meet, those of them that are not decoded, and whether it has met others.
     private var meeting: [UInt64] = []
-    /// The search for those of them that are as they are in the log, and that the window can conflict with. A few are
-    /// read without it, and then passed over unless they can conflict.
+    /// The search for those of them that are as they are in the log, and that the window can conflict with. Where they
+    /// are few, and for those that no index knows, they are read without it, and then passed over unless they can
+    /// conflict.
     private var search: EntrySearch?
     private var unsure: Set<UInt64> = []
+    /// The conflict keys of entries that were passed over, by number.
+    private var passed: [UInt64: [UInt64]] = [:]
     private var unread: ArraySlice<UInt64> = []
     private var isContinued = false
     /// The conflict keys of the changesets of the window, in all forms that they had when it met entries; and whether
@@ -152,7 +155,7 @@ final class ViewUpload {
             range = VersionRange(after: range?.base ?? entry.version - 1, through: entry.version)
         }
         let isLittle = loggedBytes < keys.reads.count * Self.bytesOfKey
-        unsure = isLittle ? Set(waiting.lazy.filter(\.isOnlyInLog).map(\.number)) : []
+        unsure = Set(waiting.lazy.filter { isLittle || !$0.isOnlyInLog }.map(\.number))
         search = isLittle ? nil : range.map { EntrySearch(for: [keys], in: $0) }
         searchedNumber = number
         metNumber = view.log.lastNumber
@@ -171,6 +174,7 @@ final class ViewUpload {
         let found = Set(search?.found ?? [])
         meeting = view.log.entries(after: searchedNumber).prefix { $0.number <= metNumber }
             .filter { entry in
+                if let writes = passed[entry.number], !writes.contains(where: keys.isRead) { return false }
                 guard entry.isOnlyInLog else { return entry.mergedBytes ?? entry.sentBytes > 0 }
                 return unsure.contains(entry.number) || found.contains(entry.version)
             }
@@ -193,18 +197,33 @@ final class ViewUpload {
             }
             for entry in try source.load(entries) {
                 unread.removeFirst()
-                let before = merge.arena.memoryBytes
-                decoded[entry.number] = try merge.arena.decode(entry)
-                if limit.isOver(after: 64 + merge.arena.memoryBytes - before) { return unread.isEmpty }
+                let work = try read(entry)
+                if limit.isOver(after: 64 + work) { return unread.isEmpty }
             }
         }
         return true
     }
 
+    /// Decodes an entry; one that is not sure to be met first apart, so that it takes no memory if it is not.
+    /// - Returns: the bytes that it takes decoded.
+    private func read(_ entry: ViewEntry) throws(HistoryError) -> Int {
+        if unsure.contains(entry.number) {
+            var arena = ChangesetArena()
+            let writes = try arena.conflictKeys(of: arena.decode(entry)).writes
+            guard writes.contains(where: keys.isRead) else {
+                passed[entry.number] = writes
+                return arena.memoryBytes
+            }
+        }
+        let before = merge.arena.memoryBytes
+        decoded[entry.number] = try merge.arena.decode(entry)
+        return merge.arena.memoryBytes - before
+    }
+
     private func meet() throws(HistoryError) {
         meeting.removeAll { number in
-            guard unsure.contains(number), let index = self.decoded[number] else { return false }
-            return !merge.arena.conflictKeys(of: index).writes.contains { keys.isRead($0) }
+            guard let index = self.decoded[number] else { return true }
+            return unsure.contains(number) && !merge.arena.conflictKeys(of: index).writes.contains { keys.isRead($0) }
         }
         if !meeting.isEmpty {
             check.countMerge()
