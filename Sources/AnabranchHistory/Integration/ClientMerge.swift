@@ -178,8 +178,9 @@ struct ClientMerge: ~Copyable {
     }
 
     /// Prepares to go on after others have used the cache that clients share.
-    mutating func resume() {
-        if stage == .share { unshared = versions.filter { !reader.hasOwnForm(of: $0) }[...] }
+    mutating func resume(sharing shared: DecodedEntryCache) {
+        guard stage == .share else { return }
+        unshared = versions.filter { !reader.hasOwnForm(of: $0) && shared.indices[$0.rawValue] == nil }[...]
     }
 
     /// Applies the run when it is merged.

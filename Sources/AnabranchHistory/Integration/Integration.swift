@@ -280,7 +280,7 @@ struct Integration: ~Copyable {
         log.added.indexEntries()
         if var client = kept.take(), try client.canContinue(file, generation, from: log.stored) {
             (client.file, client.stateBefore) = (file, state)
-            client.merge.resume()
+            client.merge.resume(sharing: decodedEntries)
             return client
         }
         return Current(

@@ -29,7 +29,7 @@ extension FileTurns {
     /// The number of clients with sessions that are noted as seen in one step.
     static let recordedCountMax = 256
 
-    /// True if there is a step to be taken. None is taken while uploads are merged.
+    /// True if there is a step to be taken. None is taken between two steps that end with one commit of uploads.
     var isMaintenanceWaiting: Bool {
         guard let file = sessions?.file, !file.isIntegrating else { return false }
         return maintenance.isWaiting || isMaintenanceDue(for: file)

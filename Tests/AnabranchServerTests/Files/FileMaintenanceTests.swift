@@ -87,7 +87,7 @@ import Testing
         #expect(counters.value("anabranch_log_entries_sealed_total") >= 36)
     }
 
-    @Test func aMergeComesFirst() throws {
+    @Test func aMergeThatTakesLongDoesNotHoldItUp() throws {
         let counters = CountingMetrics(), rig = Self.rig(counters)
         let clients = try rig.join(Self.path, count: 2)
         rig.upload([TurnRig.object] + TurnRig.updates(12), of: clients[0])
@@ -95,12 +95,10 @@ import Testing
         rig.upload([TurnRig.object] + TurnRig.updates(2), of: clients[1])
         rig.takeTurns { rig.isMerging(Self.path) }
         let before = counters.value(Self.steps)
-        rig.takeTurns {
-            #expect(!rig.isMerging(Self.path) || counters.value(Self.steps) == before)
-            return !rig.isMerging(Self.path)
-        }
+        rig.takeTurns { counters.value(Self.steps) > before }
+        #expect(rig.isMerging(Self.path))
         rig.finish()
-        #expect(clients[1].version == 16 && counters.value(Self.steps) > before)
+        #expect(clients[1].version == 16)
     }
 
     // MARK: Trouble
