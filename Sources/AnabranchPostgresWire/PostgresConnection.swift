@@ -17,7 +17,7 @@ public final class PostgresConnection {
     public var seconds: Double
 
     private static let secondsRange = 0.001...86_400.0
-    /// The time in which a server says that it has cancelled a statement.
+    /// The time in which a server takes the wish to cancel a statement, and then says that it has.
     private static let cancelSeconds = 5.0
 
     /// Connects.
@@ -334,7 +334,13 @@ public final class PostgresConnection {
     /// Cancels the statement that runs. If the server does not say that it has, the connection is closed.
     private func timeIsUp() -> PostgresError {
         let error = PostgresError(.timedOut, "no answer within \(seconds) s")
-        cancellation?.cancel()
+        let cancellation = cancellation, isCancelled = DispatchSemaphore(value: 0)
+        // A server that was stopped takes it and never says so, and the library waits for that without a deadline.
+        Thread.detachNewThread {
+            cancellation?.cancel()
+            isCancelled.signal()
+        }
+        if isCancelled.wait(timeout: .now() + Self.cancelSeconds) == .timedOut { close() }
         let deadline = Self.deadline(Self.cancelSeconds)
         while let handle {
             if PQisBusy(handle) == 0 {
@@ -373,22 +379,6 @@ public final class PostgresConnection {
         return PostgresError(
             state == "57014" ? .timedOut : isLost ? .unreachable : .refused,
             field("D").map { "\(message): \($0)" } ?? message, message: message, state: state, constraint: field("n"))
-    }
-}
-
-/// Cancels the statement that runs in a connection, from any thread.
-public final class PostgresCancellation: @unchecked Sendable {
-    // Immutable once it is made.
-    private let handle: OpaquePointer
-
-    init(_ handle: OpaquePointer) { self.handle = handle }
-
-    deinit { PQfreeCancel(handle) }
-
-    /// Asks the server to cancel. The statement throws if it is not done before; nothing else tells.
-    public func cancel() {
-        var text = [CChar](repeating: 0, count: 256)
-        PQcancel(handle, &text, Int32(text.count))
     }
 }
 

@@ -78,6 +78,23 @@ import Testing
         #expect(try Self.failure { _ = try PostgresConnection("no such words") }.code == .unreachable)
     }
 
+    /// The server has been stopped since it has let the client in.
+    @Test func aStatementEndsThoughNobodyTakesItsCancellation() throws {
+        let silent = try SilentListener(), isOver = DispatchSemaphore(value: 0)
+        let url = "postgres://x@127.0.0.1:\(silent.port)/x?sslmode=disable&gssencmode=disable"
+        Thread.detachNewThread { silent.letOneIn() }
+        Thread.detachNewThread {
+            do throws(PostgresError) {
+                let db = try PostgresConnection(url, seconds: 60)
+                db.seconds = 0.05
+                try db.query("SELECT 1")
+            } catch {
+                if error.code == .timedOut { isOver.signal() }
+            }
+        }
+        #expect(isOver.wait(timeout: .now() + 300) == .success)
+    }
+
     @Test func aServerThatDoesNotAnswerDoesNotHideTheNextOne() async throws {
         let silent = try SilentListener(), url = try await Self.url()
         let both = url.replacing("host=", with: "host=127.0.0.1,") + "&port=\(silent.port),5432&sslmode=disable"
@@ -130,7 +147,7 @@ import Testing
 }
 
 /// A socket on which nobody answers.
-private final class SilentListener {
+private final class SilentListener: Sendable {
     private let descriptor: Int32
     let port: UInt16
 
@@ -157,4 +174,13 @@ private final class SilentListener {
     }
 
     deinit { close(descriptor) }
+
+    /// Lets one client in, and says nothing more to it.
+    func letOneIn() {
+        let client = accept(descriptor, nil, nil)
+        // AuthenticationOk, BackendKeyData, ReadyForQuery; the socket stays open.
+        let greeting: [UInt8] =
+            [0x52, 0, 0, 0, 8, 0, 0, 0, 0] + [0x4B, 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 1] + [0x5A, 0, 0, 0, 5, 0x49]
+        _ = write(client, greeting, greeting.count)
+    }
 }
