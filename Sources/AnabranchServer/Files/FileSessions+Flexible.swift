@@ -300,6 +300,8 @@ extension FileSessions {
     /// Charges a user with time for queries. Less than a millisecond is counted when more has come together.
     func charge(_ user: String, _ time: Duration) {
         let sum = uncounted[ExactString(user), default: .zero] + time, milliseconds = Int(sum / .milliseconds(1))
+        // Most users come once.
+        if uncounted.count == RateCounter.namesMax { uncounted = [:] }
         uncounted[ExactString(user)] = milliseconds > 0 ? nil : sum
         if milliseconds > 0 { environment.options.queryTime.count(user, milliseconds, now: now) }
     }

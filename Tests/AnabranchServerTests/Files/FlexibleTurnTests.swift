@@ -234,4 +234,15 @@ import Testing
         #expect(client.doneBytes == client.submittedBytes)
         #expect(try Self.count(in: rig) == 50, "nothing was acknowledged, so it comes again")
     }
+
+    @Test func timeOfVeryManyUsersIsNotRememberedForEver() throws {
+        let rig = Self.rig()
+        _ = try rig.join(Self.path, count: 1)
+        let count = rig.withFile(VirtualPath(Self.path)) { turns -> Int? in
+            guard let sessions = turns.sessions else { return nil }
+            for number in 0...RateCounter.namesMax { sessions.charge("\(number)", .nanoseconds(1)) }
+            return sessions.uncounted.count
+        }
+        #expect(try #require(count) <= RateCounter.namesMax)
+    }
 }
