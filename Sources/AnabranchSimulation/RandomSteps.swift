@@ -13,12 +13,17 @@ final class RandomSteps: Sendable {
         var isOver: Bool { questions.subtract(1, ordering: .relaxed).oldValue <= 0 }
     }
 
-    /// How often a step that ends says that it is not over.
-    private static let questions = [0, 0, 1, 2, 4, 8, 20]
+    /// How often a step that ends may say before that it is not over.
+    static let someQuestions = [0, 0, 1, 2, 4, 8, 20]
 
-    private let state: Mutex<(random: SeededRandom, areShort: Bool)>
+    private let questions: [Int]
+    private let state: Mutex<(random: SeededRandom, lengths: SeededRandom, areShort: Bool)>
 
-    init(seed: UInt64) { state = Mutex((SeededRandom(seed: seed), true)) }
+    /// - Parameter questions: how often a step that ends says before that it is not over: one of these.
+    init(seed: UInt64, questions: [Int] = someQuestions) {
+        self.questions = questions
+        state = Mutex((SeededRandom(seed: seed), SeededRandom(scrambling: seed), true))
+    }
 
     /// False if no step ends any more.
     var areShort: Bool {
@@ -27,11 +32,11 @@ final class RandomSteps: Sendable {
     }
 
     func begin() -> StepLimit {
-        let questions = state.withLock { state in
-            state.areShort && state.random.isOne(in: 2) ? state.random.pick(Self.questions) : nil
+        let length = state.withLock { [questions] state in
+            state.areShort && state.random.isOne(in: 2) ? state.lengths.pick(questions) : nil
         }
-        guard let questions else { return .none }
-        let rest = Rest(questions: questions)
+        guard let length else { return .none }
+        let rest = Rest(questions: length)
         return StepLimit(asking: { rest.isOver }, piece: 1)
     }
 }

@@ -82,7 +82,8 @@ package final class Simulation {
         nodeRandom = SeededRandom(scrambling: seed &+ 1 << 33)
         plan = SimulationPlan(&random, clocks: &clockRandom, faults: faults, nodeCount: nodeCount)
         hostile = HostileClient(seed: seed)
-        steps = RandomSteps(seed: random.next())
+        // A step of a partition is over at once, or never.
+        steps = RandomSteps(seed: random.next(), questions: plan.isFlexible ? RandomSteps.someQuestions : [0])
         salts = SimulatedSalts(seed: random.next())
         world = RandomWorld(&random)
         let content = InMemoryStore(isShared: nodeCount > 1), isInMemory = !plan.isOnDisk
