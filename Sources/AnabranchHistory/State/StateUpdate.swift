@@ -28,6 +28,11 @@ public struct StateUpdate: Sendable {
     /// The state after the commit; it refers to the stored rows once these are known.
     public var after: ObjectGraph { pending.content.withLock { $0.state } }
 
+    /// True if the rows are those of very few objects, for which the store is seldom asked.
+    package var isSmall: Bool {
+        pending.content.withLock { $0.changes.objects.count <= 4 && $0.changes.erasedClasses.isEmpty }
+    }
+
     /// The rows to be written, for stores that keep states as rows; the stored ones must be as they were. They are
     /// determined once.
     /// - Throws: `storeFailed` if stored rows cannot be read, `storeDamaged` if they are not what was written.

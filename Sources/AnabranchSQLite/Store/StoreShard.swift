@@ -251,12 +251,12 @@ final class StoreShard: Sendable {
         try request.outcome.withLock { $0 }.get()
     }
 
-    /// Finds the rows of states to write, while the stored ones are unchanged: within one read, because it may read
-    /// many of them.
+    /// Finds the rows of states to write, while the stored ones are unchanged: within one read, unless the changes are
+    /// so small that none may be needed.
     private func enqueue(_ commits: [Commit]) throws(HistoryError) -> CommitRequest {
-        let prepared = try translatingErrors {
-            try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
-        }
+        func prepare() throws -> [CommitRequest.Prepared] { try commits.map { ($0, try $0.state?.rowWrites()) } }
+        let isSmall = commits.count <= 4 && commits.allSatisfy { $0.state?.isSmall ?? true }
+        let prepared = try translatingErrors { isSmall ? try prepare() : try pool.read { _ in try prepare() } }
         let request = CommitRequest(prepared)
         waiting.withLock { $0.append(request) }
         return request
