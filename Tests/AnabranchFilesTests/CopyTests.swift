@@ -66,6 +66,23 @@ import Testing
         }
     }
 
+    /// Its content is read, and found to be the same.
+    @Test func aMirroredFileThatIsTouchedLeavesNothingInTheCache() async throws {
+        try await Self.run { rig, _, two, _ in
+            let folder = two.folder.appendingPathComponent("mirrored"), file = folder.appendingPathComponent("big").path
+            let mirror = try FolderMirror(
+                two.space, folder: folder, database: two.folder.appendingPathComponent("rows").path)
+            while try await mirror.compare() > 0 {}
+            let content = try two.space.info(SpacePath("/big")).contentID
+            let date = Date(timeIntervalSince1970: 1_000_000_000)
+            try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file)
+            while try await mirror.compare() > 0 {}
+            #expect(try two.space.info(SpacePath("/big")).contentID == content)
+            #expect(try Self.files(below: two.folder.appendingPathComponent("contents")).isEmpty)
+            try await two.close()
+        }
+    }
+
     @Test func ofAnOlderCopyOnlyWhatHasChangedComes() async throws {
         try await Self.run { rig, one, two, proxy in
             let copy = rig.folder.appendingPathComponent("copy"), file = try two.space.open(SpacePath("/big"))

@@ -106,11 +106,13 @@ final class ContentCache: Sendable {
     // MARK: Chunks
 
     /// The chunks of a content that are not here.
-    func missing(of content: Manifest) throws -> [ChunkHash] {
+    func missing(of content: Manifest) throws -> [ChunkHash] { try missing(among: content.chunks) }
+
+    private func missing(among chunks: [ChunkHash]) throws -> [ChunkHash] {
         try perform { database in
             let known = try database.cachedStatement(sql: "SELECT 1 FROM chunk WHERE hash = ?")
             var missing: [ChunkHash] = [], seen: Set<ChunkHash> = []
-            for chunk in content.chunks where seen.insert(chunk).inserted {
+            for chunk in chunks where seen.insert(chunk).inserted {
                 if try Row.fetchOne(known, arguments: [Data(chunk.bytes)]) == nil { missing.append(chunk) }
             }
             return missing
@@ -262,10 +264,16 @@ final class ContentCache: Sendable {
         }
     }
 
-    /// Ends what `store` began: what does not wait for upload may go from here.
+    /// Ends what `store` began: what does not wait for upload may go from here, and what nothing knows of goes.
     func release(_ chunks: [ChunkHash]) {
         arriving.withLock { arriving in
-            for chunk in chunks { if let count = arriving[chunk] { arriving[chunk] = count > 1 ? count - 1 : nil } }
+            var left: [ChunkHash] = []
+            for chunk in chunks {
+                guard let count = arriving[chunk] else { continue }
+                arriving[chunk] = count > 1 ? count - 1 : nil
+                if count == 1 { left.append(chunk) }
+            }
+            for chunk in (try? missing(among: left)) ?? [] { unlink(file(chunk)) }
         }
     }
 
