@@ -93,6 +93,8 @@ struct ColumnForm {
             return (date ?? .text).milliseconds(row) == milliseconds
         }
         guard let value = value(content) else { return true }
+        // What no object can hold stays in its row.
+        if value == .null, row != .null, payload(row) == nil { return true }
         // The affinity of a column makes a number of one kind of the other.
         switch (value, row) {
         case (.real(let real), .int(let int)) where !column.keeps(value): return Int64(exactly: real) == int

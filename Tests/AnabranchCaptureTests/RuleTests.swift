@@ -182,6 +182,20 @@ import Testing
         }
     }
 
+    @Test func aValueThatNoObjectHoldsStaysInItsRow() async throws {
+        let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
+        try await CaptureWorld.pair(schema, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note VALUES (1, CAST(x'ff' AS TEXT), 'x')")
+            for app in [a, b] { try await app.synchronize() }
+            try b.db.execute("UPDATE note SET body = 'y'")
+            for app in [b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT hex(title), body FROM note") == ["FF|y"])
+            try b.db.execute("UPDATE note SET title = 'z'")
+            for app in [b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT title, body FROM note") == ["z|y"])
+        }
+    }
+
     /// An app's objects always have a text there, and the column may have none.
     @Test func aNullThatNoObjectHoldsStaysInItsRow() async throws {
         let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
