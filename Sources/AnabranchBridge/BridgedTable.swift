@@ -4,36 +4,6 @@ import AnabranchPostgresWire
 
 /// A table that is bridged: its key, its columns, and what else decides how it is read and written.
 struct BridgedTable: Equatable {
-    /// A column that has a property. The key's is not among them.
-    struct Column: Equatable {
-        let name: String
-        /// The type as SQL spells it, with modifiers such as its length.
-        let type: String
-        let kind: ColumnKind
-        let isArray: Bool
-        /// The table whose keys a foreign key says the column has.
-        var target: String?
-        /// The table whose rows are the elements; nil for a column of the table itself.
-        var list: ListTable?
-
-        /// The value in the row `t`.
-        var current: String { list?.array ?? "t.\(name.quoted)" }
-
-        /// The value as `to_json` is to take it: decimals as texts, for numbers of JSON may be rounded.
-        var selected: String {
-            kind == .decimal ? isArray ? "\(current)::text[]" : "\(current)::text" : current
-        }
-
-        /// The value as it can be compared with others: each difference counts.
-        func comparable(_ value: String) -> String {
-            switch kind {
-            case .json where type == "json": "\(value)::jsonb"
-            case .text where !isArray: "\(value)::text COLLATE \"C\""
-            default: value
-            }
-        }
-    }
-
     let oid: String
     let schema: String
     let name: String
@@ -244,7 +214,9 @@ struct BridgedTable: Equatable {
         if indices.isEmpty { return nil }
         let settings = indices.map { index in
             let name = columns[index].name.quoted
-            return "\(name) = \(keepsValues ? "coalesce(v.c\(index), t.\(name))" : "v.c\(index)")"
+            let new = keepsValues ? "coalesce(v.c\(index), t.\(name))" : "v.c\(index)"
+            guard columns[index].hasEqualValues else { return "\(name) = \(new)" }
+            return "\(name) = CASE WHEN \(differs(index)) THEN \(new) ELSE t.\(name) END"
         }
         let different = indices.map { keepsValues ? "(v.c\($0) IS NOT NULL AND \(differs($0)))" : differs($0) }
         return """
@@ -254,10 +226,7 @@ struct BridgedTable: Equatable {
     }
 
     /// True if a column of the row has not the value of the batch.
-    private func differs(_ index: Int) -> String {
-        let column = columns[index]
-        return "\(column.comparable(column.current)) IS DISTINCT FROM \(column.comparable("v.c\(index)"))"
-    }
+    private func differs(_ index: Int) -> String { columns[index].differs(from: "v.c\(index)") }
 
     /// Finds the rows of a batch that are not there, or not as in the batch: the key, and the columns as a JSON array;
     /// null for no row.
@@ -345,52 +314,6 @@ struct BridgedTable: Equatable {
         case .objectID: ObjectID(text).flatMap { "\($0)".hasBytes(of: text) ? .objectID($0) : nil }
         case .uuid: UUIDBytes(text: text).map { .uuid($0) }
         default: nil
-        }
-    }
-}
-
-/// The values that a column can hold.
-enum ColumnKind: Equatable {
-    case int, bool, float, double, text, data, date, decimal, uuid, json
-
-    /// - Returns: nil for a type that no property can have.
-    init?(_ name: String) {
-        switch name {
-        case "int2", "int4", "int8": self = .int
-        case "bool": self = .bool
-        case "float4": self = .float
-        case "float8": self = .double
-        case "text", "varchar", "bpchar", "citext", "name": self = .text
-        case "bytea": self = .data
-        case "timestamptz", "timestamp", "date": self = .date
-        case "numeric": self = .decimal
-        case "uuid": self = .uuid
-        case "json", "jsonb": self = .json
-        default: return nil
-        }
-    }
-
-    /// The type of a property that a column makes.
-    var propertyType: PayloadType {
-        switch self {
-        case .int: .int
-        case .bool: .bool
-        case .float: .float
-        case .double: .double
-        case .text: .string
-        case .data: .binary
-        case .date: .timestamp
-        case .decimal: .decimal
-        case .uuid: .uuid
-        case .json: .null
-        }
-    }
-
-    /// True if the column can hold each value of a property's type.
-    func holds(_ type: PayloadType) -> Bool {
-        switch (self, type) {
-        case (.json, _), (.double, .float), (.text, .objectID): true
-        default: type != .null && type == propertyType
         }
     }
 }

@@ -136,6 +136,7 @@ extension Decimal128 {
         return digits.utf8.count > Self.digitsMax ? nil : (text.isNegative ? "-" : "") + digits
     }
 
-    private static let digitsMax = 34
+    /// The most digits that a decimal has.
+    static let digitsMax = 34
 }
 #endif

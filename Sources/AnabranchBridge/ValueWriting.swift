@@ -162,14 +162,20 @@ extension Timestamp {
         return "\(date)T\(clock)\(rest == 0 ? "" : ".\(digits(rest, 6))")+00:00\(year > 0 ? "" : " BC")"
     }
 
+    /// The seconds of 400 years.
+    private static let eraSeconds: Int64 = 146_097 * 86_400
+
     /// The time in a text that PostgreSQL has written as JSON; nil for one that no property can hold.
     init?(sql text: String) {
-        var bytes = Array(text.utf8)
+        let isBeforeChrist = text.hasSuffix(" BC"), text = text.dropLast(isBeforeChrist ? 3 : 0)
+        guard let end = text.firstIndex(of: "-"), let number = Int64(text[..<end]) else { return nil }
+        // The calendar repeats after 400 years, and the reader knows those from 2000 on.
+        let year = isBeforeChrist ? 1 - number : number, known = 2000 + (year % 400 + 400) % 400
+        var bytes = Array("\(known)\(text[end...])".utf8)
         if bytes.count == 10 { bytes += Array("T00:00:00".utf8) }
         if !bytes.dropFirst(10).contains(where: { "Zz+-".utf8.contains($0) }) { bytes.append(UInt8(ascii: "Z")) }
         guard let milliseconds = RFC3339.milliseconds(bytes) else { return nil }
-        var seconds = milliseconds / 1000
-        if milliseconds % 1000 < 0 { seconds -= 1 }
+        var seconds = milliseconds / 1000 + (year - known) / 400 * Self.eraSeconds
         var nanoseconds: Int64 = 0, unit: Int64 = 100_000_000
         if bytes.count > 19, bytes[19] == UInt8(ascii: ".") {
             for byte in bytes[20...] {

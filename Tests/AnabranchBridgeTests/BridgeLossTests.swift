@@ -57,6 +57,41 @@ import Testing
         }
     }
 
+    /// Others write the row: what objects do not know of is not taken away, nor NULL made an array without elements.
+    @Test func whatNoPropertyHoldsStaysInARowThatDevicesWrite() async throws {
+        let schema = """
+            CREATE TABLE note (id bigint PRIMARY KEY, title text, at timestamptz, days date[], total numeric, places int[],
+              tags text[], meta jsonb)
+            """
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run(
+                """
+                INSERT INTO note VALUES
+                  (1, 'a', 'infinity', '{2020-01-01,infinity}', repeat('9', 40)::numeric, '{{1,2},{3,4}}', NULL, 'null')
+                """)
+            try await bridge.synchronize()
+            try await device.waitForDownload()
+            let values = "SELECT at, days, total, places, tags, meta FROM note"
+            let before = try world.app.rows(values)
+            try await device.change { try $0.object("note", key: 1)?.set("title", to: "b") }
+            try await bridge.synchronize()
+            #expect(try world.app.rows(values) == before)
+            #expect(try world.app.rows("SELECT title FROM note") == ["b"])
+            #expect(try await world.differences(bridge.replica) == [])
+            try await device.change { transaction in
+                let note = try transaction.object("note", key: 1)
+                try note?.set("at", to: .timestamp(Timestamp(seconds: 0, nanoseconds: 0)))
+                try note?.list("places").append(5)
+                try note?.list("tags").append("x")
+            }
+            try await bridge.synchronize()
+            #expect(
+                try world.app.rows("SELECT extract(epoch FROM at) = 0, days, places, tags FROM note")
+                    == ["t|{2020-01-01,infinity}|{5}|{x}"])
+        }
+    }
+
     @Test func whatIsLostIsKeptIfTheProcessEndsBeforeTheDatabaseKnowsOfTheStep() async throws {
         try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, meta json)", ["note"]) {
             world in

@@ -336,6 +336,34 @@ import Testing
         }
     }
 
+    @Test func timesOfAllErasAreRead() async throws {
+        let schema = "CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, day date)"
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run(
+                """
+                INSERT INTO note VALUES (1, '0044-03-15 12:00:00.25+00 BC', '4713-11-24 BC'),
+                  (2, '0001-01-01 00:00:00+00', '0001-12-31 BC'), (3, '10000-02-29 00:00:00+00', '5874897-12-31'),
+                  (4, '294276-12-31 23:59:59.999999+00', '1600-02-29')
+                """)
+            try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT key, lost FROM anabranch.conflict") == [])
+            #expect(try await world.differences(bridge.replica) == [])
+            try await device.waitForDownload()
+            let epochs = "SELECT floor(extract(epoch FROM at)), extract(epoch FROM day) FROM note ORDER BY id"
+            let seconds = try world.app.rows(epochs)
+            let read = try await device.read { transaction in
+                try transaction.objects("note").map { note in
+                    try ["at", "day"].map { name in
+                        guard case .timestamp(let time) = try note.value(name) else { return "" }
+                        return "\(time.nanoseconds < 0 ? time.seconds - 1 : time.seconds)"
+                    }.joined(separator: "|")
+                }
+            }
+            #expect(read == seconds)
+        }
+    }
+
     @Test func aColumnThatDoesNotFitItsPropertyIsAnErrorWithBoth() async throws {
         try await BridgeWorld.run { world in
             let device = try await world.device(), bridge = try await world.bridge()
