@@ -12,7 +12,14 @@ enum BuiltCommands {
 
     /// Runs a line in bash; the commands are in its path.
     /// - Parameter words: `$1`, `$2` and so on.
-    static func bash(_ line: String, _ words: String...) throws -> Answer {
+    static func bash(_ line: String, _ words: String...) throws -> Answer { try bash(line, words) }
+
+    /// The same on a thread of its own: all tests share a few, and some lines wait for most of their time.
+    static func bashBeside(_ line: String, _ words: String...) async throws -> Answer {
+        try await onOwnThread { try bash(line, words) }
+    }
+
+    private static func bash(_ line: String, _ words: [String]) throws -> Answer {
         let process = Process(), output = Pipe(), complaints = Pipe()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
         process.arguments = ["-c", "PATH=\"$0:$PATH\"; " + line, try #require(BuiltProducts.folder).path] + words

@@ -2,9 +2,8 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// `anabranch serve --store postgres://…` (`Spec/Guide/MoreThanOneMachine.md`). One test after the other: one of them
-/// takes the socket of the PostgreSQL server away.
-@Suite(.serialized, .timeLimit(.minutes(30))) struct PostgresServeTests {
+/// `anabranch serve --store postgres://…` (`Spec/Guide/MoreThanOneMachine.md`).
+@Suite(.timeLimit(.minutes(30))) struct PostgresServeTests {
     private static let durable = Result { try TestPostgres(settings: []) }
 
     /// The beginning of a script of these tests: `serve NAME` starts a server, whose address is in `at`.
@@ -27,16 +26,17 @@ import Testing
 
         """
 
-    private static func run(_ script: String) throws -> BuiltCommands.Answer {
-        let server = try durable.get(), url = server.url(try server.makeDatabase())
+    /// - Parameter own: a PostgreSQL server that no other test uses.
+    private static func run(_ script: String, on own: TestPostgres? = nil) async throws -> BuiltCommands.Answer {
+        let server = try own ?? durable.get(), url = server.url(try server.makeDatabase())
         let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        return try BuiltCommands.bash(beginning + script, folder, url)
+        return try await BuiltCommands.bashBeside(beginning + script, folder, url)
     }
 
-    @Test func aSpareGoesOnWhereAServerHasEnded() throws {
-        let answer = try Self.run(
+    @Test func aSpareGoesOnWhereAServerHasEnded() async throws {
+        let answer = try await Self.run(
             """
             serve one
             printf '%s\\n' "$class" "$note" | phone ann write
@@ -55,8 +55,8 @@ import Testing
         #expect(answer.output.contains("and the cat"), "\(answer)")
     }
 
-    @Test func aServerTakesAFileBackForAClientThatComesFromAnother() throws {
-        let answer = try Self.run(
+    @Test func aServerTakesAFileBackForAClientThatComesFromAnother() async throws {
+        let answer = try await Self.run(
             """
             serve one
             first="$at"
@@ -76,8 +76,8 @@ import Testing
     /// Two servers of one database, and devices that write the same partition at each of them, one of which changes
     /// servers. Neither server ends the session of a device because of the other, and when one of them is killed, its
     /// device goes on at the other.
-    @Test func twoServersServeOnePartitionAtOnce() throws {
-        let answer = try Self.run(
+    @Test func twoServersServeOnePartitionAtOnce() async throws {
+        let answer = try await Self.run(
             """
             sharing=--shared
             serve one
@@ -109,8 +109,8 @@ import Testing
     }
 
     /// A client of Simperium's API that changes servers with every request.
-    @Test func twoServersServeSimperiumClients() throws {
-        let answer = try Self.run(
+    @Test func twoServersServeSimperiumClients() async throws {
+        let answer = try await Self.run(
             """
             cat >anabranch.yaml <<YAML
             store: $url
@@ -147,10 +147,10 @@ import Testing
     }
 
     /// The load balancer of the guide, which knows two servers, one of which ends.
-    @Test func aLoadBalancerFindsTheServersThatAreThere() throws {
+    @Test func aLoadBalancerFindsTheServersThatAreThere() async throws {
         let page = try #require(try Pages.all().first { $0.hasSuffix("MoreThanOneMachine.md") })
         let upstream = try #require(try Pages.blocks(in: "nginx", of: page).first)
-        let answer = try Self.run(
+        let answer = try await Self.run(
             """
             sharing=--shared
             serve one
@@ -196,18 +196,18 @@ import Testing
     }
 
     /// `Examples/Cluster`
-    @Test func aPhoneGoesOnWhileEachServerOfTheExampleIsReplaced() throws {
+    @Test func aPhoneGoesOnWhileEachServerOfTheExampleIsReplaced() async throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let answer = try Self.run(#"'\#(root.path())/Examples/Cluster/run.sh' "$url""#)
+        let answer = try await Self.run(#"'\#(root.path())/Examples/Cluster/run.sh' "$url""#)
         #expect(answer.status == 0, "\(answer)")
         for note in ["with both", "without north", "without south", "after north was killed"] {
             #expect(answer.output.contains(#""title":"\#(note)""#), "\(answer)")
         }
     }
 
-    @Test func aStoreIsForOneServerAtATimeOrForSeveral() throws {
-        let answer = try Self.run(
+    @Test func aStoreIsForOneServerAtATimeOrForSeveral() async throws {
+        let answer = try await Self.run(
             """
             refused() { anabranch serve --dev --listen 127.0.0.1:0 --data d "$@" 2>&1 >/dev/null | tail -n 1; }
             serve alone
@@ -234,8 +234,8 @@ import Testing
     }
 
     /// The devices of a server with SQLite go on at one with PostgreSQL, and then at one with SQLite again.
-    @Test func aStoreMovesToPostgresAndBack() throws {
-        let answer = try Self.run(
+    @Test func aStoreMovesToPostgresAndBack() async throws {
+        let answer = try await Self.run(
             """
             stop() { { kill $server && wait $server; } 2>/dev/null || true; }
             alone() {
@@ -277,8 +277,8 @@ import Testing
     }
 
     /// A dump lacks what came after it, also where it is loaded into the database that it was made of.
-    @Test func aDumpThatIsLoadedBeginsAnEpoch() throws {
-        let answer = try Self.run(
+    @Test func aDumpThatIsLoadedBeginsAnEpoch() async throws {
+        let answer = try await Self.run(
             """
             epoch() { psql -qXAt "$url" -c "SELECT value FROM anabranch_store.meta WHERE name = 'epoch'"; }
             serve one
@@ -299,8 +299,11 @@ import Testing
         #expect(answer.output.contains("water the plants"), "\(answer)")
     }
 
-    @Test func aServerWhosePostgresGoesAwayUsesItAgainWhenItIsBack() throws {
-        let answer = try Self.run(
+    /// It takes the socket of the PostgreSQL server away.
+    @Test func aServerWhosePostgresGoesAwayUsesItAgainWhenItIsBack() async throws {
+        let postgres = try TestPostgres(settings: [])
+        defer { postgres.end() }
+        let answer = try await Self.run(
             """
             serve one
             printf '%s\\n' "$class" "$note" | phone ann write
@@ -316,12 +319,12 @@ import Testing
             mv "$socket.away" "$socket"
             wait $client
             phone bob query Note TRUEPREDICATE
-            """)
+            """, on: postgres)
         #expect(answer.status == 0 && answer.output.contains("water the plants"), "\(answer)")
     }
 
-    @Test func commandsReadTheDatabaseBesideAServer() throws {
-        let answer = try Self.run(
+    @Test func commandsReadTheDatabaseBesideAServer() async throws {
+        let answer = try await Self.run(
             """
             serve one
             printf '%s\\n' "$class" "$note" | phone ann write
@@ -342,8 +345,8 @@ import Testing
         for part in parts { #expect(answer.output.contains(part), "\(part): \(answer)") }
     }
 
-    @Test func whatCannotBeServedIsSaidAtOnce() throws {
-        let answer = try Self.run(
+    @Test func whatCannotBeServedIsSaidAtOnce() async throws {
+        let answer = try await Self.run(
             """
             refuse() { anabranch serve --dev --data d --listen 127.0.0.1:0 --store "$1" 2>&1 >/dev/null | tail -n 1; }
             refuse 'mysql://a/b'

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch serve` and `anabranch admin` as processes: what an operator has in front of them.
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct AdminCommandTests {
     struct Output {
         var status: Int32

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch admin users` as a process, before a server that is one.
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct AdminUsersCommandTests {
     private static let configuration = """
         listen: 127.0.0.1:0

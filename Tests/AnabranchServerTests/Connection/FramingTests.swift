@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchServer
 
 /// The server's reactions to frames, over a real socket (`Spec/Protocol.md`, section 2.5).
-@Suite(.serialized, .timeLimit(.minutes(30))) struct FramingTests {
+@Suite(.timeLimit(.minutes(30))) struct FramingTests {
     private static let ping = Array("ping 1 0\n".utf8)
 
     /// The bytes of a frame, or of several, and the close code that they deserve.

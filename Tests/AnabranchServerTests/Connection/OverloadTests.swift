@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchServer
 
 /// The server's treatment of clients that bring more than the store can take.
-@Suite(.serialized, .timeLimit(.minutes(30))) struct OverloadTests {
+@Suite(.timeLimit(.minutes(30))) struct OverloadTests {
     /// A server of one thread of each kind, so that what one connection is told comes after what another one said.
     private static var settings: ServerSettings {
         var settings = ServerSettings.small

@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchServer
 
 /// The clients that get a WebSocket, and the answers to all others (`Spec/Protocol.md`, section 2).
-@Suite(.serialized, .timeLimit(.minutes(30))) struct HandshakeTests {
+@Suite(.timeLimit(.minutes(30))) struct HandshakeTests {
     @Test(
         "the two paths lead in, with and without a query",
         arguments: [

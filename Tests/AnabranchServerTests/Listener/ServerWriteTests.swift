@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Writes of the server itself while clients are connected (`Spec/History.md`, section 17).
-@Suite(.serialized, .timeLimit(.minutes(30))) struct ServerWriteTests {
+@Suite(.timeLimit(.minutes(30))) struct ServerWriteTests {
     private static let path = VirtualPath("//notes")
 
     @Test("a write reaches the clients that have the file open, and those that come later")

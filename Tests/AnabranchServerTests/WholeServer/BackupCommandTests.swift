@@ -6,7 +6,7 @@ import Foundation
 import Testing
 
 /// `anabranch backup` and `anabranch restore` beside a server, as an operator runs them.
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 final class BackupCommandTests {
     private let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
     private var data: String { folder + "/data" }

@@ -9,7 +9,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Clients talk to a server over real sockets.
-@Suite(.serialized, .timeLimit(.minutes(30))) struct ConversationTests {
+@Suite(.timeLimit(.minutes(30))) struct ConversationTests {
     @Test("two clients with interleaved changes offline receive what the log demands", arguments: [false, true])
     func twoClients(onDisk: Bool) async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch import --only-pending` and `--from-device`: what devices have not uploaded, and what a server has.
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct DeviceChangesTests {
     /// A device's file with two changes that wait: of the one, an element and a name; of the other, new objects.
     private static let name = "44-synced-merged-and-pending"

@@ -5,7 +5,7 @@ import NIOPosix
 import Testing
 
 /// `anabranch serve` with servers that take e-mails (`Spec/Admin.md`, section 8).
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct EmailServerTests {
     /// A server of ours, its log, and where its e-mails arrive.
     private struct World {

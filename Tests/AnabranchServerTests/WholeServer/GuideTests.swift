@@ -6,7 +6,7 @@ import Testing
 
 /// The commands of the README and of the guides are run in an empty folder, with the files that they show. Ports are
 /// others, so that servers of other tests do not stand in the way, and nothing is built again.
-@Suite(.serialized, .timeLimit(.minutes(30))) struct GuideTests {
+@Suite(.timeLimit(.minutes(30))) struct GuideTests {
     private struct Guide: CustomTestStringConvertible {
         let page: String
         /// The lines that have to be in the output of the commands.

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch import` of Realm files that the reference wrote, into a server in a process of its own.
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct RealmFileImportTests {
     @Test func aServerHoldsWhatTheFileHolds() async throws {
         try await RealmFileDesk.with { desk in

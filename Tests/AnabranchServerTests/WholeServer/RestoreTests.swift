@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchServer
 
 /// A backup takes the place of data that went on without it (`Spec/Durability.md`, section 6).
-@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 final class RestoreTests {
     private let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
     private var data: String { directory + "/data" }
