@@ -16,7 +16,7 @@ import Testing
     @Test func rowsAreEqualAtRestAndKeepTheirIdentities() async throws {
         let only = Self.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
         let first = Self.environment["ANABRANCH_FIRST"].flatMap(UInt64.init) ?? 1
-        let count = Self.environment["ANABRANCH_CAPTURES"].flatMap(UInt64.init) ?? 16
+        let count = Self.environment["ANABRANCH_CAPTURES"].flatMap(UInt64.init) ?? 8
         var done: [String: Int] = [:], compared = 0
         try await CaptureWorld.run { world in
             let processes = WriterProcesses()

@@ -101,7 +101,7 @@ import Testing
     @Test func twoDatabasesWithRowsBecomeOne() async throws {
         let only = Self.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
         let first = Self.environment["ANABRANCH_FIRST"].flatMap(UInt64.init) ?? 1
-        let count = Self.environment["ANABRANCH_MATCHES"].flatMap(UInt64.init) ?? 20
+        let count = Self.environment["ANABRANCH_MATCHES"].flatMap(UInt64.init) ?? 10
         var matched = 0
         try await CaptureWorld.run { world in
             for seed in only.map({ $0...$0 }) ?? first...(first + count - 1) {

@@ -206,7 +206,7 @@ import Testing
 
     /// More of them: `anabranch-lab fuzz flexible`; and `anabranch-lab check vectors`, with the scenarios that the
     /// reference has recorded.
-    @Test(arguments: 0..<300 as Range<UInt64>)
+    @Test(arguments: 0..<100 as Range<UInt64>)
     func whoSeesEverythingHasPartitionBasedSync(seed: UInt64) throws {
         try FullViewRun.run(seed: seed, steps: 60)
     }

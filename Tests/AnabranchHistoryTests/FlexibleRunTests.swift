@@ -8,7 +8,7 @@ import Testing
 @Suite struct FlexibleRunTests {
     @Test(.timeLimit(.minutes(30)), arguments: StoreKind.allCases)
     func clientsHaveWhatTheySee(kind: StoreKind) async throws {
-        let runs = RandomRuns(kind == .memory ? 1_000 : 40)
+        let runs = RandomRuns(kind == .memory ? 200 : 40)
         var tally = FlexibleTally()
         await runs.each { seed in
             let test = try TestStore(kind), run = try FlexibleRun(seed: seed, in: test)

@@ -184,7 +184,7 @@ import Testing
         }
         #expect(messages > 3 && expected.count == (isFirst ? 10 : 9))
         let isWhole = ProcessInfo.processInfo.environment["ANABRANCH_CUTS"] == "all"
-        for cut in stride(from: isWhole ? 1 : 2, through: 2 * messages, by: isWhole ? 1 : 5) {
+        for cut in stride(from: isWhole ? 1 : 2, through: 2 * messages, by: isWhole ? 1 : 9) {
             try await Self.run(commit: commit) { rig, folder in
                 let (one, two) = try await Self.twoPhones(
                     rig, folder, options, Cutter(cutAt: cut), isFirst: isFirst)

@@ -27,18 +27,18 @@ import Testing
     /// Some of the mutations have one seed.
     private static let blockCount = 10_000
 
-    /// How many there are of each: 500,000 in all, most of what takes the least time. `ANABRANCH_MUTATIONS` makes it
+    /// How many there are of each: 250,000 in all, most of what takes the least time. `ANABRANCH_MUTATIONS` makes it
     /// so many of each.
     private static func count(of target: FuzzTarget) -> Int {
         if let count = environment["ANABRANCH_MUTATIONS"].flatMap({ Int($0) }) { return count }
         return switch target {
-        case .clientMessage: 230_000
-        case .json: 120_000
-        case .serverMessage, .changeset: 50_000
-        case .documents, .query, .connection: 15_000
-        case .xmlPropertyList, .binaryPropertyList, .overTheAirMessage, .jsonDiff, .indexMark: 12_000
-        case .realmFile, .simperiumMessages: 5_000
-        case .transform: 2_500
+        case .clientMessage: 100_000
+        case .json: 50_000
+        case .serverMessage, .changeset: 20_000
+        case .documents, .query, .connection: 7_000
+        case .xmlPropertyList, .binaryPropertyList, .overTheAirMessage, .jsonDiff, .indexMark: 6_000
+        case .realmFile, .simperiumMessages: 2_500
+        case .transform: 1_500
         }
     }
 

@@ -7,7 +7,7 @@ import Testing
 /// The changes that observers are told, against a model that knows every moment.
 @Suite struct ObservationTests {
     /// The length of the test: `ANABRANCH_HISTORIES` makes it longer.
-    private static let count = ProcessInfo.processInfo.environment["ANABRANCH_HISTORIES"].flatMap { Int($0) } ?? 400
+    private static let count = ProcessInfo.processInfo.environment["ANABRANCH_HISTORIES"].flatMap { Int($0) } ?? 100
     private static let seed = ProcessInfo.processInfo.environment["ANABRANCH_SEED"].flatMap { UInt64($0) } ?? 1
 
     /// Each looks when it likes, in between or much later.

@@ -11,7 +11,7 @@ import Testing
 /// file is refused then, and the others are served (`Spec/Durability.md`, section 4).
 @Suite struct FlippedBitTests {
     private static let environment = ProcessInfo.processInfo.environment
-    private static let count = environment["ANABRANCH_FLIPS"].flatMap { Int($0) } ?? 2_000
+    private static let count = environment["ANABRANCH_FLIPS"].flatMap { Int($0) } ?? 500
     private static let firstSeed = environment["ANABRANCH_SEED"].flatMap(UInt64.init) ?? 1
     private static let paths = ["/a", "/b", "/c"]
 

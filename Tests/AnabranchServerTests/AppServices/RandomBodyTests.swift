@@ -51,7 +51,7 @@ import Testing
     private static let environment = ProcessInfo.processInfo.environment
 
     @Test func noBodyIsTheServersFault() async throws {
-        let count = Self.environment["ANABRANCH_BODIES"].flatMap { Int($0) } ?? 5_000
+        let count = Self.environment["ANABRANCH_BODIES"].flatMap { Int($0) } ?? 1_000
         let seed = Self.environment["ANABRANCH_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...UInt64(UInt32.max))
         try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
