@@ -136,9 +136,6 @@ extension Timestamp {
         return (seconds, rest)
     }
 
-    /// True if both are the same microsecond, which is as much as PostgreSQL keeps.
-    func isSameMicrosecond(as other: Timestamp) -> Bool { microseconds == other.microseconds }
-
     /// The time as SQL has it, to the microsecond, in UTC.
     var sqlText: String {
         let (seconds, rest) = microseconds

@@ -78,20 +78,4 @@ package enum StatusCode: Int, CaseIterable, Sendable {
         default: .dataclassEnds
         }
     }
-
-    /// True if it may be the status of a whole message.
-    package var isForMessages: Bool {
-        switch self {
-        case .ok, .badValue, .limitExceeded, .versionNotSupported, .notSupported, .failed, .badRequest: true
-        default: rawValue >= 500
-        }
-    }
-
-    /// True if it may be the status of a command.
-    package var isForCommands: Bool {
-        switch self {
-        case .badRequest, .serviceBusy, .serviceUnavailable, .retryLater: false
-        default: true
-        }
-    }
 }

@@ -203,10 +203,6 @@ struct TouchedObjects {
         for (object, name) in step.touched { objects[object] = (name, version) }
     }
 
-    func isTouched(_ object: ObjectReference, after version: ServerVersion) -> Bool {
-        objects[object].map { $0.version > version } ?? false
-    }
-
     var count: Int { objects.count }
 
     func className(of object: ObjectReference) -> [UInt8]? { objects[object]?.name }

@@ -231,10 +231,6 @@ extension PendingRecords {
         set(writer.bytes, at: place, expiresAt: expiresAt)
     }
 
-    mutating func eraseRecent(at place: ChangePlace, of bucket: Bucket) {
-        set(nil, at: RecordKind.recent.place(Self.prefix(bucket).bytes + place.bytes))
-    }
-
     /// The entities of a bucket as they were changed before a place, the last ones first.
     func recent(
         of bucket: Bucket, before place: ChangePlace, countMax: Int
