@@ -279,7 +279,7 @@ extension AppError {
 
 extension Task where Failure == any Error {
     /// The result of the task. A caller that is cancelled stops waiting, and the task goes on for the others.
-    fileprivate var valueUnlessCancelled: Success {
+    package var valueUnlessCancelled: Success {
         get async throws {
             let (values, continuation) = AsyncThrowingStream.makeStream(of: Success.self)
             Task<Void, Never> {

@@ -1,4 +1,5 @@
 import AnabranchChunks
+import AnabranchClient
 import Foundation
 import Synchronization
 

@@ -1,4 +1,5 @@
 import AnabranchChunks
+import AnabranchClient
 import Foundation
 
 /// Brings contents from the server, each once however many want it.

@@ -69,22 +69,3 @@ final class Bell: Sendable {
         return false
     }
 }
-
-extension Task where Failure == any Error {
-    /// The result of the task. A caller that is cancelled stops waiting, and the task goes on for the others.
-    var valueUnlessCancelled: Success {
-        get async throws {
-            let (values, continuation) = AsyncThrowingStream.makeStream(of: Success.self)
-            Task<Void, Never> {
-                do {
-                    continuation.yield(try await value)
-                    continuation.finish()
-                } catch {
-                    continuation.finish(throwing: error)
-                }
-            }
-            for try await value in values { return value }
-            throw _Concurrency.CancellationError()
-        }
-    }
-}

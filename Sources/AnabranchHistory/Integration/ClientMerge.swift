@@ -110,7 +110,7 @@ struct ClientMerge: ~Copyable {
                 guard try read(from: log, until: &limit) else { return .paused }
                 try meet(from: log)
             case .merge:
-                guard try mergeRun(until: &limit) else { return .paused }
+                guard try merge.advance(until: &limit) else { return .paused }
                 stage = .apply
             case .apply:
                 if log.version > metVersion {
@@ -282,18 +282,6 @@ struct ClientMerge: ~Copyable {
             try merge.begin(meeting: met, decode: index)
         }
         stage = .merge
-    }
-
-    /// - Returns: whether the run is merged.
-    private mutating func mergeRun(until limit: inout StepLimit) throws(HistoryError) -> Bool {
-        do {
-            while try !merge.advance(pairs: limit.piece) {
-                if limit.isOver(after: limit.piece) { return false }
-            }
-            return true
-        } catch {
-            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
-        }
     }
 
     private mutating func finishRun() {

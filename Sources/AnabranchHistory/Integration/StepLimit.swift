@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// Says when a step of a merge is over, so that a thread can do something else before the next one.
 package struct StepLimit: Sendable {
     /// Returns true when the step is over; nil: it never is.
@@ -43,5 +45,20 @@ package struct StepLimit: Sendable {
         guard done >= piece else { return false }
         done = 0
         return ask()
+    }
+}
+
+extension LogMerge {
+    /// Merges until the run is merged or the step is over.
+    /// - Returns: whether the run is merged.
+    mutating func advance(until limit: inout StepLimit) throws(HistoryError) -> Bool {
+        do {
+            while try !advance(pairs: limit.piece) {
+                if limit.isOver(after: limit.piece) { return false }
+            }
+            return true
+        } catch {
+            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
+        }
     }
 }

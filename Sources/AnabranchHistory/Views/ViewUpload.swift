@@ -111,7 +111,7 @@ final class ViewUpload {
                 guard try read(view, until: &limit, source) else { return false }
                 try meet()
             case .merging:
-                guard try mergeOn(until: &limit) else { return false }
+                guard try merge.advance(until: &limit) else { return false }
                 stage = .merged
             case .merged:
                 guard view.log.lastNumber > metNumber else { return true }
@@ -243,18 +243,6 @@ final class ViewUpload {
             try merge.begin(meeting: meeting, decode: index)
         }
         stage = .merging
-    }
-
-    /// - Returns: whether it is merged.
-    private func mergeOn(until limit: inout StepLimit) throws(HistoryError) -> Bool {
-        do {
-            while try !merge.advance(pairs: limit.piece) {
-                if limit.isOver(after: limit.piece) { return false }
-            }
-            return true
-        } catch {
-            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
-        }
     }
 
     // MARK: Integrating
