@@ -37,10 +37,10 @@ import Testing
         }
 
         func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
-            if fails.withLock({ $0 }) { throw HistoryError(.storeFailed, "planned") }
             let place = Self.entry(step.entry.version)
             if try records.value(at: place) != nil { report("entry \(step.entry.version) came twice") }
             records.set(step.author ?? [], at: place)
+            if fails.withLock({ $0 }) { throw HistoryError(.storeFailed, "planned") }
             for object in try step.touched().objects where object.className.elementsEqual("T".utf8) {
                 let place = Self.object(object.key), before = try Self.text(of: object.key, in: step.before)
                 if try records.value(at: place) != before {
@@ -181,6 +181,45 @@ import Testing
             }
         }
         #expect(found == [[false, true], [true, true]])
+    }
+
+    /// Counts the entries that it is shown.
+    private final class Counter: RecordObserver {
+        private let shown = Mutex(0)
+
+        var count: Int { shown.withLock { $0 } }
+
+        func observe(_ step: RecordStep, _ records: inout PendingRecords) { shown.withLock { $0 += 1 } }
+    }
+
+    /// What an observer does with an entry may take long, and a commit may have thousands of them.
+    @Test(arguments: StoreKind.allCases, [false, true])
+    func theEntriesOfAMergeAreShownInSteps(kind: StoreKind, isInterrupted: Bool) throws {
+        let fixture = try Fixture(kind), file = fixture.file, mirror = Mirror(), counter = Counter()
+        file.observers = [mirror, counter]
+        let first = file.version
+        try Self.seedMirror(file)
+        let changesets = (1...5).map { ChangesetWriter.setting(1, to: $0) }
+        try file.enqueue(Upload(changesets, from: 1, base: first), from: 3)
+        var isMerged = false, isWritten = !isInterrupted, steps = 0
+        while !isMerged {
+            let before = counter.count
+            var limit = StepLimit.smallest
+            isMerged = try file.advanceIntegration(at: 1000, until: &limit)
+            #expect(counter.count <= before + 1)
+            steps += 1
+            guard counter.count == 2, !isWritten else { continue }
+            // It comes first, and the merge begins anew.
+            try file.write(at: 5) { try $0.create("T", key: 2) }
+            isWritten = true
+        }
+        #expect(steps > 4)
+        #expect(counter.count == (isInterrupted ? 2 + 1 + 5 : 5))
+        #expect(try SyncedFile.commitIntegrations(of: [file])[0].get().outcomes.map(\.newVersions) == [5])
+        #expect(counter.count == (isInterrupted ? 2 + 1 + 5 : 5), "none is shown again at the commit")
+        #expect(mirror.violations.withLock { $0 } == [])
+        try Self.check(file, after: first)
+        try fixture.test.verify()
     }
 
     // MARK: Writes at the head

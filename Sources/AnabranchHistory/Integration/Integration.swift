@@ -115,6 +115,9 @@ struct Integration: ~Copyable {
         self.options = options
     }
 
+    /// The entries that were merged.
+    var entries: [LogEntry] { added.entries }
+
     /// The memory that the integration occupies in addition to the uploads, in bytes.
     var memoryBytes: Int {
         let shared = decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0)

@@ -62,8 +62,8 @@ extension SyncedFile {
     /// The memory that merges occupy in addition to the uploads, in bytes.
     package var integrationBytes: Int { (integration?.memoryBytes ?? 0) + queue.mergeBytes }
 
-    /// Merges queued uploads until the step is over. Between steps, everything else may go on, from what is committed.
-    /// A merge that takes longer than a step is set aside.
+    /// Merges queued uploads until the step is over, and shows what they became to the observers. Between steps,
+    /// everything else may go on, from what is committed. A merge that takes longer than a step is set aside.
     /// - Parameters:
     ///   - time: seconds since 1970.
     ///   - isLong: whether to go on with a merge that is set aside, although new uploads wait.
@@ -73,6 +73,7 @@ extension SyncedFile {
         at time: UInt64, until limit: inout StepLimit, isLong: Bool = false
     ) throws(HistoryError) -> Bool {
         do {
+            if observation != nil { return try observeMerged(until: limit) }
             let isNew = !isIntegrating, state = isNew ? try currentState() : nil
             let long = isNew && (isLong || queue.new.isEmpty) ? queue.nextLong() : nil
             let uploads = long?.queue ?? queue.new
@@ -82,10 +83,31 @@ extension SyncedFile {
             }
             if let client = integration?.takeUnfinished() { queue.setAside(client) }
             if isMerged, isShared { try requireNewest() }
-            return isMerged
+            return isMerged ? try observeMerged(until: limit) : false
         } catch {
             dropIntegration()
             throw error
+        }
+    }
+
+    /// Shows the merged entries to the observers until the step is over. One alone is shown when it is committed, and
+    /// all are if this fails.
+    /// - Returns: whether all are shown.
+    private func observeMerged(until limit: StepLimit) throws(HistoryError) -> Bool {
+        let entries = integration?.entries ?? [], watched = integration?.watched ?? [], time = integration?.time ?? 1
+        guard !observers.isEmpty, entries.count > 1, let state = try currentState() else { return true }
+        watch(watched) { $0.begin($1, at: time) }
+        defer { watch(watched) { $0.pause($1) } }
+        do throws(HistoryError) {
+            return try read { view throws(HistoryError) in
+                var next = observation.take() ?? Observation(of: entries, from: state, PendingRecords(over: view))
+                defer { observation = next }
+                return try next.advance(in: self, over: view, until: limit)
+            }
+        } catch {
+            if error.code == .conflict { throw error }
+            observation = nil
+            return true
         }
     }
 
@@ -98,6 +120,7 @@ extension SyncedFile {
     /// Gives up the integration: everything stays queued, and is merged again. Merges that are set aside go on, unless
     /// they have met what it would have added.
     package func dropIntegration() {
+        observation = nil
         if isIntegrating { state?.forgetReads(beyond: readBytesBefore) }
         integration = nil
         queue.dropMerges(beyond: head.version)
@@ -148,6 +171,10 @@ extension SyncedFile {
         var merged = MergedUploads(commit: Commit(file: id, lease: lease, head: head))
         guard var integration = integration.take() else { return merged }
         merged.commit = integration.commit(to: id, lease, nextIdent: head.nextIdent)
+        if let observation = observation.take() {
+            merged.commit.records = observation.changes
+            merged.commit.observedThrough = merged.commit.newHead.version
+        }
         merged.report = integration.report
         merged.report.madeVersions = merged.commit.newHead.version > head.version
         (merged.watched, merged.overdue) = (integration.watched, integration.overdue)

@@ -22,9 +22,11 @@ package struct PendingRecords {
         var expiresAt: UInt64
     }
 
-    private let view: any FileView
+    private var view: any FileView
     /// By kinds, since ranges are looked for within one. There may be very many.
     private var changes: [Kind: [Key: Change]] = [:]
+    /// The changes that an attempt has replaced, in their order; nil if there is no attempt.
+    private var replaced: [(place: RecordPlace, change: Change?)]?
     /// Ranges that were read as a whole, with their records.
     private var known: [(range: RecordRange, records: SortedRecords)] = []
 
@@ -32,6 +34,21 @@ package struct PendingRecords {
     package init(over view: any FileView, _ changes: [RecordChange] = []) {
         self.view = view
         for change in changes { set(change.value, at: change.place, expiresAt: change.expiresAt) }
+    }
+
+    /// Reads the same records through another view from now on.
+    mutating func move(to view: any FileView) { self.view = view }
+
+    /// Has `body` change records, or none if it throws. They are not copied for it: there may be very many.
+    mutating func attempt(
+        _ body: (inout PendingRecords) throws(HistoryError) -> Void
+    ) throws(HistoryError) {
+        replaced = []
+        defer { replaced = nil }
+        do throws(HistoryError) { try body(&self) } catch {
+            for (place, change) in (replaced ?? []).reversed() { changes[Kind(place)]?[Key(bytes: place.key)] = change }
+            throw error
+        }
     }
 
     /// The version at the head, below what the commit writes.
@@ -79,7 +96,9 @@ package struct PendingRecords {
 
     /// - Parameter expiresAt: in seconds since 1970; 0: never.
     package mutating func set(_ value: [UInt8]?, at place: RecordPlace, expiresAt: UInt64 = 0) {
-        changes[Kind(place), default: [:]][Key(bytes: place.key)] = Change(value: value, expiresAt: expiresAt)
+        let former = changes[Kind(place), default: [:]].updateValue(
+            Change(value: value, expiresAt: expiresAt), forKey: Key(bytes: place.key))
+        replaced?.append((place, former))
     }
 
     /// The records of a range in the order of their keys, or in the opposite one; `countMax` at most.

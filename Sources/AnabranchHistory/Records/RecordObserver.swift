@@ -58,27 +58,23 @@ extension SyncedFile {
         guard let state = try currentState(), let update = commit.state else { throw .withoutState }
         let entries = commit.entries
         return try read { view throws(HistoryError) in
-            var records = PendingRecords(over: view, commit.records), before = state
-            for entry in entries {
-                var after = update.after
-                if entries.count > 1 {
-                    after = before
-                    try after.replay([entry])
-                }
-                observe(RecordStep(entry: entry, author: nil, before: before, after: after, known: nil), &records)
-                before = after
+            var records = PendingRecords(over: view, commit.records)
+            if entries.count == 1 {
+                let step = RecordStep(entry: entries[0], author: nil, before: state, after: update.after, known: nil)
+                observe(step, &records)
+                return records.sortedChanges
             }
-            return records.sortedChanges
+            var observation = Observation(of: entries, from: state, records)
+            _ = try observation.advance(in: self, over: view, until: .none)
+            return observation.changes
         }
     }
 
     /// Shows an entry to each observer. Those that fail set no record, and concern nobody else.
     func observe(_ step: RecordStep, _ records: inout PendingRecords) {
         for observer in observers {
-            var attempt = records
             do throws(HistoryError) {
-                try observer.observe(step, &attempt)
-                records = attempt
+                try records.attempt { records throws(HistoryError) in try observer.observe(step, &records) }
             } catch {
                 // Another node has written: what this is for is made anew.
                 if error.code != .conflict { observerFailure = error }
