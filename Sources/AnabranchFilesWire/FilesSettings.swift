@@ -16,6 +16,9 @@ package struct FilesSettings: Sendable {
     package var unusedDays = 30
     /// For how long a user can read a chunk that no file uses yet, in seconds.
     package var uploaderSeconds: UInt64 = 86_400
+    /// How many uses of chunks are ended with the entry that does so: an object can name 100,000 chunks, and an entry
+    /// can erase many objects.
+    package var endedUsesMax = 10_000
 
     package init() {}
 }

@@ -8,8 +8,11 @@ import NIOPosix
 /// The removal of chunks that no file uses, and of old files in the trash.
 extension FilesWire {
     private static let daySeconds: UInt64 = 86_400
-    /// How many records one commit changes.
-    private static let pageCount = 500
+    /// How many records one commit changes, and how many chunks are looked at for it, each of which may have a file
+    /// with 100,000 chunks.
+    private static let (pageCount, chunkCount) = (500, 50)
+    /// How many files of a chunk are looked at once an hour.
+    private static let usersMax = 100
 
     /// Looks at everything once an hour, until its task is cancelled.
     package func maintain() async {
@@ -83,16 +86,30 @@ extension FilesWire {
 
     private func removeChunks(of path: VirtualPath) async throws {
         let now = unixSeconds(), kept = UInt64(clamping: settings.unusedDays) * Self.daySeconds, store = store
-        try await forEachPage(of: .chunk, in: path) { _, records, page in
+        try await forEachPage(of: .chunk, in: path, count: Self.chunkCount) { transaction, records, page in
             for record in page {
                 guard let hash = ChunkHash(bytes: record.place.key), let row = PendingRecords.chunk(record.value),
-                    row.goesAt(keptSeconds: kept) <= now, try !records.isUsed(hash)
+                    row.goesAt(keptSeconds: kept) <= now,
+                    try !Self.isUsed(hash, transaction.state, &records, now: now)
                 else { continue }
                 // If the commit fails, the chunk counts as missing, which nobody needs.
                 try store.remove(hash, of: path)
                 try records.set(nil, of: hash)
             }
         }
+    }
+
+    /// True if a file uses a chunk. One whose last use has ended unnoticed counts as used until now.
+    private static func isUsed(
+        _ hash: ChunkHash, _ state: ObjectGraph, _ records: inout PendingRecords, now: UInt64
+    ) throws -> Bool {
+        let users = try records.users(of: hash, countMax: usersMax)
+        for file in users {
+            let content = try state.spaceObject(SpaceObjectKey(isFolder: false, key: file))
+            if content?.chunks.contains(hash) == true { return true }
+            try records.setUse(hash, by: file, false, now: now)
+        }
+        return !users.isEmpty
     }
 
     /// Removes what was stored, and of which there is no record since a day, because a crash came between.
@@ -107,12 +124,12 @@ extension FilesWire {
 
     /// Has `body` look at all records of a kind, and change what it likes, in commits of a page each.
     private func forEachPage(
-        of kind: FileRecord, in path: VirtualPath,
+        of kind: FileRecord, in path: VirtualPath, count: Int = pageCount,
         _ body: @escaping @Sendable (WriteTransaction, inout PendingRecords, [DoorRecord]) throws -> Void
     ) async throws {
         var after: [UInt8] = []
         while true {
-            let range = kind.range(after: after), count = Self.pageCount
+            let range = kind.range(after: after)
             let page = try await read(path) { try $1.records(in: range, countMax: count) } ?? []
             guard let last = page.last else { return }
             try await write(path) { try body($0, &$1, page) }

@@ -57,7 +57,9 @@ package final class FilesWire: RecordDoor {
 
     package func observer(of path: VirtualPath) -> (any RecordObserver)? {
         guard path.partition != nil, app(of: path) != nil else { return nil }
-        return FilesObserver(unixSeconds: unixSeconds, onLoop: { [weak self] in self?.repair(path) })
+        return FilesObserver(
+            unixSeconds: unixSeconds, endedUsesMax: settings.endedUsesMax,
+            onLoop: { [weak self] in self?.repair(path) })
     }
 
     package var name: String { "files" }

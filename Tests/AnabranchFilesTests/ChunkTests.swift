@@ -225,6 +225,36 @@ import Testing
         }
     }
 
+    /// An entry can end more uses than are noticed with it: the others are found when the chunks are looked at.
+    @Test func aChunkGoesAlsoIfTheEndOfItsUseWasNotNoticed() async throws {
+        try await FilesRig.run(endedUsesMax: 0) { rig in
+            let device = try await rig.device("one"), path = FilesRig.path
+            try await device.connect()
+            try await device.put("/a", "a chunk")
+            try await device.put("/b", "a chunk")
+            try await device.synchronize()
+            try await device.put("/a", "another")
+            try await device.synchronize()
+            // One file still uses it.
+            for _ in 0..<2 {
+                rig.clock.advance(by: 31 * 86_400)
+                try await rig.wire.sweep(path)
+                #expect(rig.store.contains(Self.hash, of: path))
+            }
+            try await device.put("/b", "another")
+            try await device.synchronize()
+            try await rig.wire.sweep(path)
+            rig.clock.advance(by: 29 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(rig.store.contains(Self.hash, of: path), "it stays for 30 days after its last use")
+            rig.clock.advance(by: 2 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(!rig.store.contains(Self.hash, of: path))
+            #expect(rig.store.contains(ChunkHash(of: Array("another".utf8)), of: path))
+            try await device.close()
+        }
+    }
+
     /// What is in the trash is erased after its days, and what was edited since is not.
     @Test func theTrashIsEmptied() async throws {
         try await FilesRig.run { rig in

@@ -48,11 +48,13 @@ struct FilesRig: Sendable {
 
     /// Runs a server for as long as `body` takes.
     /// - Parameters:
+    ///   - endedUsesMax: `FilesSettings.endedUsesMax`.
     ///   - authorizer: by the names of users.
     ///   - freeBytesMin: `ServerSettings.freeBytesMin`.
     ///   - wrap: puts something around the store of chunks.
     static func run<Result>(
-        quotaBytes: Int64 = 10 << 30, authorizer: any Authorizer = AllowAllAuthorizer(), in folder: URL? = nil,
+        quotaBytes: Int64 = 10 << 30, endedUsesMax: Int = 10_000,
+        authorizer: any Authorizer = AllowAllAuthorizer(), in folder: URL? = nil,
         history: any HistoryStore & HistoryCatalog = InMemoryStore(), freeBytesMin: Int = 256 << 20,
         wrap: (FolderChunkStore) -> any ChunkStore = { $0 }, _ body: (FilesRig) async throws -> Result
     ) async throws -> Result {
@@ -63,6 +65,7 @@ struct FilesRig: Sendable {
         var settings = FilesSettings()
         settings.apps[app] = FilesApp()
         settings.apps[app]?.quotaBytes = quotaBytes
+        settings.endedUsesMax = endedUsesMax
         let clock = Clock(), logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let chunks = FolderChunkStore(folder: folder.appendingPathComponent("chunks").path)
         let authenticator = TokenIsUser()

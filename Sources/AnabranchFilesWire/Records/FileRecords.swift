@@ -97,8 +97,13 @@ extension PendingRecords {
 
     // MARK: Uses
 
-    func isUsed(_ hash: ChunkHash) throws(HistoryError) -> Bool {
-        try !records(in: FileRecord.use.range(prefix: hash.bytes), countMax: 1).isEmpty
+    func isUsed(_ hash: ChunkHash) throws(HistoryError) -> Bool { try !users(of: hash, countMax: 1).isEmpty }
+
+    /// The keys of files that use a chunk, or did so before an entry that ended very many uses.
+    func users(of hash: ChunkHash, countMax: Int) throws(HistoryError) -> [UUIDBytes] {
+        try records(in: FileRecord.use.range(prefix: hash.bytes), countMax: countMax).compactMap {
+            UUIDBytes($0.place.key.dropFirst(ChunkHash.byteCount))
+        }
     }
 
     /// Records that a file begins or ceases to use a chunk.

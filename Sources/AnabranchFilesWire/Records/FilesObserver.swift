@@ -6,12 +6,14 @@ import AnabranchHistory
 /// when.
 struct FilesObserver: RecordObserver {
     let unixSeconds: @Sendable () -> UInt64
+    /// How many uses of chunks are ended with an entry. Of the others `sweep` takes care.
+    let endedUsesMax: Int
     /// Called when an entry has changed a folder that lies in itself, or in one that does.
     let onLoop: @Sendable () -> Void
 
     func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
         guard step.after.hasFileSpace || step.before.hasFileSpace else { return }
-        var noting = FilesNoting(now: unixSeconds(), version: step.entry.version)
+        var noting = FilesNoting(now: unixSeconds(), version: step.entry.version, endedUsesMax: endedUsesMax)
         do {
             let position = try records.position()
             if position?.rawValue == step.entry.version.rawValue - 1 {
@@ -34,6 +36,7 @@ struct FilesObserver: RecordObserver {
 private struct FilesNoting {
     let now: UInt64
     let version: ServerVersion
+    private var endedUsesLeft: Int
     /// True if a folder lies in itself.
     private(set) var hasLoop = false
     /// Folders above which there is no loop.
@@ -42,7 +45,9 @@ private struct FilesNoting {
     /// care.
     private static let looksMax = 10_000
 
-    init(now: UInt64, version: ServerVersion) { (self.now, self.version) = (now, version) }
+    init(now: UInt64, version: ServerVersion, endedUsesMax: Int) {
+        (self.now, self.version, endedUsesLeft) = (now, version, endedUsesMax)
+    }
 
     mutating func record(_ step: RecordStep, _ records: inout PendingRecords) throws {
         let (objects, erasedClasses) = try step.touched()
@@ -90,11 +95,13 @@ private struct FilesNoting {
         hasLoop = true
     }
 
-    private func record(
+    private mutating func record(
         _ name: SpaceObjectKey, from before: SpaceObject?, to after: SpaceObject?, _ records: inout PendingRecords
     ) throws {
         let old = before?.chunks ?? [], new = after?.chunks ?? []
-        for chunk in old.subtracting(new) { try records.setUse(chunk, by: name.key, false, now: now) }
+        let ended = old.subtracting(new).prefix(endedUsesLeft)
+        endedUsesLeft -= ended.count
+        for chunk in ended { try records.setUse(chunk, by: name.key, false, now: now) }
         for chunk in new.subtracting(old) { try records.setUse(chunk, by: name.key, true, now: now) }
         let former = try records.trash(name)
         if let after, after.isMarked {
