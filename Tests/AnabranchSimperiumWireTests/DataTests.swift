@@ -217,6 +217,20 @@ import Testing
         }
     }
 
+    /// They take longer than one commit may: the others follow.
+    @Test func manyChangesOfALargeEntityAreMadeInTheirOrder() async throws {
+        try await WireRig.run { rig in
+            let asker = try await Asker(rig)
+            let list = "[\(repeatElement("1234567", count: 100_000).joined(separator: ","))]"
+            #expect(await asker.ask(.POST, "i/k", body: #"{"l":\#(list),"n":-1}"#).status == .ok)
+            let changes = (0..<64).map { #"{"id":"k","ccid":"c\#($0)","o":"M","v":{"n":{"o":"r","v":\#($0)}}}"# }
+            let body = "[\(changes.joined(separator: ","))]"
+            let answers = try JSONValue.text(await asker.ask(.POST, "changes", "wait=1", body: body).body).array
+            #expect(answers?.compactMap { $0["v"]?["n"]?["v"]?.integer } == (0..<64).map { Int64($0) })
+            #expect(answers?.compactMap { $0["ev"]?.integer } == (2..<66).map { Int64($0) })
+        }
+    }
+
     @Test func changesAreLimited() async throws {
         try await WireRig.run {
             $0.changesPerMinuteMax = 20

@@ -256,10 +256,13 @@ final class SyncedBuckets: Sendable {
                 return first
             }
             if waiting.isEmpty { return }
-            let attempts = waiting.map { ChangeAttempt($0.writer) }
+            let turn = ChangeTurn(), attempts = waiting.map { ChangeAttempt($0.writer, in: turn) }
             do {
-                let outcomes = try await server.write(attempts.map { $0.write(at: time) }, atHeadOf: path)
-                for (attempt, (waiting, result)) in zip(attempts, zip(waiting, outcomes)) {
+                let writes = attempts.enumerated().map { $1.write(at: time, isFirst: $0 == 0) }
+                let outcomes = try await server.write(writes, atHeadOf: path)
+                let madeCount = outcomes.firstIndex(where: ChangeTurn.isOver) ?? outcomes.count
+                state.withLock { $0.waiting.insert(contentsOf: waiting[madeCount...], at: 0) }
+                for (attempt, (waiting, result)) in zip(attempts, zip(waiting, outcomes)).prefix(madeCount) {
                     let decided = attempt.outcome(result)
                     metrics.countChange((try? decided.get())?.outcome.name ?? ChangeOutcome.failed)
                     waiting.completion(decided)
@@ -277,15 +280,38 @@ final class SyncedBuckets: Sendable {
     func withClients<Value>(_ body: (inout ClientMemory) -> Value) -> Value { clients.with(body) }
 }
 
+/// The time that the changes of one commit may take: each may concern an entity of 1 MiB, and the file's worker has
+/// others to serve.
+private final class ChangeTurn: Sendable {
+    private struct Over: Error {}
+
+    /// True if a change, and those after it, are left for the next commit.
+    static func isOver(_ result: Result<ServerVersion, any Error>) -> Bool {
+        if case .failure(is Over) = result { true } else { false }
+    }
+
+    private static let time = Duration.milliseconds(10)
+    private let end = Mutex(ContinuousClock.now)
+
+    /// To be called before each change. The first one, with which the time begins, may always be made.
+    func begin(isFirst: Bool) throws {
+        try end.withLock { end in
+            if isFirst { end = .now + Self.time } else if .now >= end { throw Over() }
+        }
+    }
+}
+
 /// A change request in a commit under way. If the commit is repeated, the last outcome counts.
 private final class ChangeAttempt: Sendable {
     private let writer: ChangeWriter
+    private let turn: ChangeTurn
     private let decided = Mutex(ChangeOutcome.accepted)
 
-    init(_ writer: ChangeWriter) { self.writer = writer }
+    init(_ writer: ChangeWriter, in turn: ChangeTurn) { (self.writer, self.turn) = (writer, turn) }
 
-    func write(at time: ChangesetTime) -> HeadWrite {
+    func write(at time: ChangesetTime, isFirst: Bool) -> HeadWrite {
         HeadWrite(at: time) { [self] transaction, records in
+            try turn.begin(isFirst: isFirst)
             let (outcome, author) = try writer.perform(transaction, &records)
             decided.withLock { $0 = outcome }
             return author
