@@ -168,5 +168,5 @@ private func words<Bytes: Collection>(_ bytes: Bytes) -> (low: UInt64, high: UIn
 }
 
 private func rawBytes(_ low: UInt64, _ high: UInt64) -> [UInt8] {
-    (0..<16).map { UInt8(truncatingIfNeeded: ($0 < 8 ? low : high) >> UInt64(8 * ($0 & 7))) }
+    withUnsafeBytes(of: (low.littleEndian, high.littleEndian)) { Array($0) }
 }

@@ -20,9 +20,9 @@ struct ChangesetRecorder {
     // MARK: Schema
 
     mutating func addClass(_ declared: ClassDeclaration) {
-        intern(declared.name)
+        let className = intern(declared.name)
         if declared.kind != .embedded { intern(declared.key?.name ?? []) }
-        begin(.addTable, declared.name)
+        begin(.addTable, className)
         writer.write(small: declared.kind.rawValue)
         guard declared.kind != .embedded else { return }
         name(declared.key?.name ?? [])
@@ -31,13 +31,13 @@ struct ChangesetRecorder {
     }
 
     mutating func eraseClass(_ className: [UInt8]) {
-        intern(className)
+        let className = intern(className)
         begin(.eraseTable, className)
     }
 
     /// The empty string is interned for a column that links to nothing, although nothing refers to it.
     mutating func addColumn(_ declared: ColumnDeclaration, to className: [UInt8]) {
-        intern(className)
+        let className = intern(className)
         intern(declared.name)
         intern(declared.target ?? [])
         begin(.addColumn, className)
@@ -50,10 +50,9 @@ struct ChangesetRecorder {
     }
 
     mutating func eraseColumn(_ field: [UInt8], of className: [UInt8]) {
-        intern(className)
-        intern(field)
+        let (className, field) = (intern(className), intern(field))
         begin(.eraseColumn, className)
-        name(field)
+        writer.write(field)
     }
 
     // MARK: Objects
@@ -62,7 +61,7 @@ struct ChangesetRecorder {
     mutating func eraseObject(_ className: [UInt8], _ key: PrimaryKey) { object(.eraseObject, className, key) }
 
     private mutating func object(_ kind: InstructionKind, _ className: [UInt8], _ key: PrimaryKey) {
-        intern(className)
+        let className = intern(className)
         intern(key)
         begin(kind, className)
         self.key(key)
@@ -74,10 +73,10 @@ struct ChangesetRecorder {
     ///   - isDefault: Of an update: the value was set as a default of a new object.
     ///   - priorSize: Of an update of a list element: the size of the list.
     mutating func edit(_ edit: Edit, at target: Target, isDefault: Bool = false, priorSize: Int? = nil) {
-        internNames(of: edit, at: target)
-        begin(edit.kind, target.className)
+        let (className, field) = internNames(of: edit, at: target)
+        begin(edit.kind, className)
         key(target.key)
-        name(target.field)
+        writer.write(field)
         path(target.path)
         switch edit {
         case .update(let payload):
@@ -100,32 +99,38 @@ struct ChangesetRecorder {
         }
     }
 
-    private mutating func internNames(of edit: Edit, at target: Target) {
+    /// - Returns: the indices of the class and the field.
+    private mutating func internNames(of edit: Edit, at target: Target) -> (className: UInt32, field: UInt32) {
         if let embeddedClass = target.embeddedClass { intern(embeddedClass) }
-        intern(target.className)
+        let className = intern(target.className)
         intern(target.key)
-        intern(target.field)
+        let field = intern(target.field)
         for case .name(let name) in target.path { intern(name) }
-        guard case .link(let className, let key)? = edit.payload else { return }
-        intern(className)
-        intern(key)
+        if case .link(let linkedClass, let key)? = edit.payload {
+            intern(linkedClass)
+            intern(key)
+        }
+        return (className, field)
     }
 
     // MARK: Operands
 
-    private mutating func begin(_ kind: InstructionKind, _ className: [UInt8]) {
+    private mutating func begin(_ kind: InstructionKind, _ className: UInt32) {
         writer.write(small: kind.rawValue)
-        name(className)
+        writer.write(className)
     }
 
-    private mutating func intern(_ bytes: [UInt8]) {
+    /// - Returns: the index of the string.
+    @discardableResult
+    private mutating func intern(_ bytes: [UInt8]) -> UInt32 {
         let name = Name(bytes)
-        guard indices[name] == nil else { return }
+        if let index = indices[name] { return index }
         let index = UInt32(truncatingIfNeeded: indices.count)
         indices[name] = index
         writer.write(small: 63)
         writer.write(index)
         writer.write(counted: bytes)
+        return index
     }
 
     private mutating func intern(_ key: PrimaryKey) {
