@@ -1,5 +1,5 @@
-/// Reads the binary form (`Spec/PropertyLists.md`, section 3). Each object that is not short is read once, however
-/// often it is shared; what the whole would be with everything written out is counted.
+/// Reads the binary form (`Spec/PropertyLists.md`, section 3). Containers and long leaves are read once, however often
+/// they are shared; what the whole would be with everything written out is counted.
 struct BinaryReader {
     static let magic = Array("bplist00".utf8)
 
@@ -10,10 +10,8 @@ struct BinaryReader {
     private let offsetsStart: Int
     private let offsetWidth: Int
     private let referenceWidth: Int
-    /// Containers that have been or are being read, and leaves that are long.
+    /// Containers and long leaves that have been or are being read.
     private var objects: [Int: Object] = [:]
-    /// The longest leaf that is read again where it is shared, in bytes: looking it up takes as long.
-    private static let shortMax = 16
 
     /// An object that has been read, or is being read.
     private struct Object {
@@ -62,20 +60,27 @@ struct BinaryReader {
         _ number: Int, depth: Int, from parent: Int
     ) throws(PropertyListError) -> Object {
         guard number < objectCount else { throw malformed(parent, "object \(number) of \(objectCount)") }
+        guard let start = start(of: number), Self.magic.count..<offsetsStart ~= start else {
+            throw malformed(number, "an offset outside of the objects")
+        }
+        guard Self.isKept(bytes[start]) else { return try read(number, start, depth) }
         if let object = objects[number] {
             guard object.size.bytes > 0 else { throw malformed(parent, "object \(number) has itself in it") }
             guard depth + object.height - 1 <= limits.depthMax else { throw tooDeep(parent) }
             return object
         }
-        let object = try read(number, depth)
-        if object.height > 0 || object.size.bytes > Self.shortMax { objects[number] = object }
+        // While its content is read, it has no size.
+        objects[number] = Object(value: false)
+        let object = try read(number, start, depth)
+        objects[number] = object
         return object
     }
 
-    private mutating func read(_ number: Int, _ depth: Int) throws(PropertyListError) -> Object {
-        guard let start = start(of: number), Self.magic.count..<offsetsStart ~= start else {
-            throw malformed(number, "an offset outside of the objects")
-        }
+    /// True for the markers of containers, and of leaves with fifteen parts or more: others are read again where they
+    /// are shared, since looking them up takes as long.
+    private static func isKept(_ marker: UInt8) -> Bool { 0xA...0xD ~= marker >> 4 || marker & 15 == 15 }
+
+    private mutating func read(_ number: Int, _ start: Int, _ depth: Int) throws(PropertyListError) -> Object {
         var cursor = Cursor(bytes: bytes, start: start, end: offsetsStart, number: number, valuesMax: limits.valuesMax)
         let marker = bytes[start]
         var object = Object(value: false)
@@ -123,8 +128,6 @@ struct BinaryReader {
         _ take: (Int, PropertyList) -> Void
     ) throws(PropertyListError) {
         guard depth <= limits.depthMax else { throw tooDeep(number) }
-        // While its content is read, it has no size.
-        objects[number] = Object(value: false)
         object.height = max(object.height, 1)
         for index in 0..<references.count {
             let reference = Int(exactly: references.number(index, in: bytes)) ?? .max
