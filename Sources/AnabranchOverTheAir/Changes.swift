@@ -86,9 +86,13 @@ package struct Changes: Equatable, Sendable {
 
     /// The item of an id.
     /// - Throws: `badValue` with the id, for `S_MultiStatus`: other items are not touched by it.
-    package func item(_ id: String) throws(Status) -> Item {
+    package func item(_ id: String) throws(Status) -> Item { try item(id, items[id] ?? false) }
+
+    /// The item of an id, with what is there for it.
+    /// - Throws: as `item(_:)`.
+    package func item(_ id: String, _ value: PropertyList) throws(Status) -> Item {
         func bad(_ reason: String) -> Status { Status(.badValue, reason, paramName: "items", paramKey: id) }
-        guard let value = items[id], let members = value.dictionary else { throw bad("no dictionary") }
+        guard let members = value.dictionary else { throw bad("no dictionary") }
         if let fault = value.fault { throw bad(fault) }
         func dictionary(_ key: String) throws(Status) -> PropertyListDictionary? {
             guard let value = members[key] else { return nil }

@@ -59,7 +59,7 @@ final class ItemReader {
         var items: [ReadItem] = []
         items.reserveCapacity(pull.commands.reduce(0) { $0 + $1.changes.items.count })
         for command in pull.commands {
-            for id in command.changes.items.keys {
+            for (id, value) in command.changes.items {
                 do {
                     if pull.direction == .toDevice || pull.mode == .reset || !data.canWrite {
                         throw Status(.notAllowed, paramName: "items", paramKey: id)
@@ -67,9 +67,8 @@ final class ItemReader {
                     if !data.tooLarge.isEmpty, data.tooLarge.contains([ExactString(pull.uri), ExactString(id)]) {
                         throw Status(.limitExceeded, "the record is too large", paramName: "items", paramKey: id)
                     }
-                    guard let item = try read(id, try command.changes.item(id), target, isMatched: isMatched) else {
-                        continue
-                    }
+                    let change = try command.changes.item(id, value)
+                    guard let item = try read(id, change, target, isMatched: isMatched) else { continue }
                     if item.isNewOrWhole { added[ExactString(id)] = item.entity }
                     items.append(item)
                 } catch let status as Status {
