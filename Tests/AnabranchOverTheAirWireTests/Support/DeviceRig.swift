@@ -128,7 +128,7 @@ struct DeviceRig: Sendable {
     /// A token of the user; a new one, since the clock may have gone on.
     func token() async throws -> String { try await Self.logIn(services).token }
 
-    private var partition: PartitionValue { .string("ota/\(user)") }
+    var partition: PartitionValue { .string("ota/\(user)") }
 
     /// The file with the records of the user.
     var path: VirtualPath { VirtualPath(app: Self.app, partition: partition) }

@@ -20,20 +20,11 @@ extension DeviceWorld {
     /// otherwise than it has.
     func expectedConflicts(_ number: Int) async throws -> Set<PropertyList> {
         guard synced.contains(number), filters[Corner(device: number, uri: Self.chosen)] == nil else { return [] }
-        let dataclass = try dataclass(Self.chosen)
-        let records = try await rig.wire.server().readHead(of: rig.path) { transaction, _ in
-            let view = RecordView(dataclass, transaction.state)
-            var records: [String: RecordFields] = [:]
-            try view.forEach { id, object in
-                let record = try view.record(object, of: id.entity)
-                records[record["tag"]?.string ?? ""] = record
-            }
-            return records
-        }
+        let records = try await records(of: Self.chosen)
         let mine = try chosenRecords(of: number), sendsRecords = devices[number].options.form == .records
         var expected: Set<PropertyList> = []
         for place in edited[number] ?? [] {
-            guard let theirs = records?[place.tag], let mine = mine[place.tag], let old = before[number]?[place.tag]
+            guard let theirs = records[place.tag], let mine = mine[place.tag], let old = before[number]?[place.tag]
             else { continue }
             let (server, device, former) = (theirs[place.field], mine[place.field], old[place.field])
             guard server != former, server != device, !sendsRecords || device != former else { continue }
@@ -66,6 +57,22 @@ extension DeviceWorld {
     }
 
     // MARK: The end
+
+    /// True if a device shows a record of an entity, whose links are tags; nil if that is not known, as a group that
+    /// was deleted and has come again may have another id than the filter names.
+    func shows(_ fields: PropertyListDictionary, of entity: String?, _ number: Int) -> Bool? {
+        let uri = fields["tag"]?.string.flatMap { homes[$0] } ?? ""
+        guard entity == "item", let filter = filters[Corner(device: number, uri: uri)] else { return true }
+        let groups = fields["groups"]?.array?.compactMap(\.string) ?? []
+        let containers = filter.groups.map { $0.intersection(groups) }
+        if containers?.isEmpty ?? false { return false }
+        if let days = filter.days, let date = fields["d"]?.date,
+            date.seconds < (Int64(rig.clock.now / 86_400) - days) * 86_400
+        {
+            return false
+        }
+        return containers?.isSubset(of: erased) ?? false ? nil : true
+    }
 
     /// The records of a device by their tags, with tags in place of ids.
     func content(of number: Int) throws -> [String: PropertyListDictionary] {

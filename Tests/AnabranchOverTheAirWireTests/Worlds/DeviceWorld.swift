@@ -10,14 +10,15 @@ import Synchronization
 @testable import AnabranchOverTheAirDevice
 @testable import AnabranchOverTheAirWire
 
-/// Devices of all kinds on one account, and others who write at the head of its file, with everything that may go wrong
-/// between them. One seed decides what happens, but for the keys and names that server and devices draw.
+/// Devices of all kinds on one account, a Realm client and others who write at the head of its file, with everything that
+/// may go wrong between them. One seed decides what happens, but for the keys and names that server and devices draw.
 final class DeviceWorld {
     /// Something that random worlds have to come to.
     enum Event: String, CaseIterable, Sendable {
         case added, changed, cleared, linked, deleted, writtenByOthers, erasedByOthers, filtered
         case cut, repeated, fast, slow, reset, severalMessages, sessionsLost, dayPassed, daysPassed
         case severalDataclasses, committed, conflict
+        case writtenByRealm, linkedByRealm, erasedByRealm, revivedByRealm
     }
 
     static let uri = "world.things", committed = "world.places", chosen = "world.plans"
@@ -78,15 +79,17 @@ final class DeviceWorld {
     }
 
     /// The number of those who are no devices.
-    private static let others = -1
+    static let others = -1
 
     let rig: DeviceRig
-    private var random: SeededRandom
+    let realm: WorldRealmClient
+    var random: SeededRandom
     private(set) var devices: [PropertyListDevice] = []
     /// The dataclasses of records, by their tags.
-    private var homes: [String: String] = [:]
-    private(set) var made: Set<String> = [], erased: Set<String> = []
-    private(set) var writings: [Place: Writing] = [:]
+    private(set) var homes: [String: String] = [:]
+    private(set) var made: Set<String> = []
+    var erased: Set<String> = []
+    var writings: [Place: Writing] = [:]
     private(set) var filters: [Corner: Filter] = [:]
     /// The devices whose last session was a whole one.
     private(set) var synced: Set<Int> = []
@@ -97,10 +100,12 @@ final class DeviceWorld {
     private(set) var before: [Int: [String: PropertyListDictionary]] = [:]
     /// True once the file has all classes.
     private var hasClasses = false
-    private(set) var events: [String] = []
+    var events: [String] = []
     private(set) var counts: [Event: Int] = [:]
 
-    init(_ rig: DeviceRig, seed: UInt64) { (self.rig, random) = (rig, SeededRandom(scrambling: seed)) }
+    init(_ rig: DeviceRig, seed: UInt64) {
+        (self.rig, realm, random) = (rig, WorldRealmClient(rig), SeededRandom(scrambling: seed))
+    }
 
     /// Something that is not as it should be.
     struct Problem: Error, CustomStringConvertible {
@@ -128,15 +133,18 @@ final class DeviceWorld {
                 count(.dayPassed, "a day passes")
                 rig.clock.advance(by: 86_400)
             case 9 where random.isOne(in: 3): try await reset()
+            case 10..<17: try await actAsRealmClient()
             default: break
             }
         }
+        try await syncRealmClient()
         for _ in 0..<3 {
             for device in devices.indices { try await sync(device, faultsAreOff: true) }
         }
         try addDevice()
         try await sync(devices.count - 1, faultsAreOff: true)
         try check()
+        try await checkRealmClient()
     }
 
     /// Changes that have waited for a commit for too long are forgotten.
@@ -153,7 +161,7 @@ final class DeviceWorld {
         return dataclass
     }
 
-    private func count(_ event: Event, _ text: String) {
+    func count(_ event: Event, _ text: String) {
         counts[event, default: 0] += 1
         events.append(text)
     }
@@ -232,7 +240,7 @@ final class DeviceWorld {
             ? ("groups", Array(groups.prefix(random.below(4)))) : ("parent", Array(groups.prefix(random.below(2))))
     }
 
-    private func record(_ value: PropertyList?, of tag: String, _ field: String, by writer: Int) {
+    func record(_ value: PropertyList?, of tag: String, _ field: String, by writer: Int) {
         let place = Place(tag: tag, field: field), corner = Corner(device: writer, uri: homes[tag] ?? "")
         writings[place, default: Writing()].writers.insert(writer)
         // A device gives up edits of what its filter begins to hide, and all of them when it is reset.
@@ -337,22 +345,6 @@ final class DeviceWorld {
             try await set(Filter(), [:], of: corner)
         }
         events.append("\(uri) is reset")
-    }
-
-    /// True if a device shows a record of an entity, whose links are tags; nil if that is not known, as a group that
-    /// was deleted and has come again may have another id than the filter names.
-    func shows(_ fields: PropertyListDictionary, of entity: String?, _ number: Int) -> Bool? {
-        let uri = fields["tag"]?.string.flatMap { homes[$0] } ?? ""
-        guard entity == "item", let filter = filters[Corner(device: number, uri: uri)] else { return true }
-        let groups = fields["groups"]?.array?.compactMap(\.string) ?? []
-        let containers = filter.groups.map { $0.intersection(groups) }
-        if containers?.isEmpty ?? false { return false }
-        if let days = filter.days, let date = fields["d"]?.date,
-            date.seconds < (Int64(rig.clock.now / 86_400) - days) * 86_400
-        {
-            return false
-        }
-        return containers?.isSubset(of: erased) ?? false ? nil : true
     }
 
     // MARK: Others
