@@ -53,6 +53,9 @@ extension FileData {
                 base.number("version") >= classRow.number("base"),
                 base.number("time") + (limits.changeDays - 1) * 86_400 > now
             else { throw refusal(.slow, "last_server_anchor is too old") }
+            guard base.number("time") <= now + 86_400 else {
+                throw refusal(.slow, "last_server_anchor is of a time to come")
+            }
         }
         try settle(&row, base, isRepeat: isRepeat, dataclass)
         if try row != sync(uri) { try setSync(row, uri) }

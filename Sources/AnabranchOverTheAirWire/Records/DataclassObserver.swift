@@ -56,7 +56,9 @@ struct DataclassObserver: RecordObserver {
         _ changes: [[UInt8]], of uri: String, _ row: inout PropertyListDictionary, _ version: UInt64,
         _ records: inout PendingRecords
     ) throws {
-        let expiry = unixSeconds() + limits.changeDays * 86_400
+        // A clock that is behind for a while must not have what comes meanwhile erased once it is right again.
+        let time = max(unixSeconds(), row.number("time")), expiry = time + limits.changeDays * 86_400
+        row["time"] = .number(time)
         var bytes = row.number("bytes")
         for (ordinal, value) in changes.enumerated() {
             bytes += UInt64(value.count + 100)

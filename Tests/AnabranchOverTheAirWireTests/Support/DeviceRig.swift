@@ -37,6 +37,8 @@ struct DeviceRig: Sendable {
         func setFraction(_ fraction: Double) { self.fraction.withLock { $0 = fraction } }
 
         func advance(by seconds: UInt64) { self.seconds.withLock { $0 += seconds } }
+
+        func setBack(by seconds: UInt64) { self.seconds.withLock { $0 -= seconds } }
     }
 
     static func dataclasses(commit: String = "server") throws -> [Dataclass] {
