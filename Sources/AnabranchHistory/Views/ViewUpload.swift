@@ -209,7 +209,7 @@ final class ViewUpload {
     private func read(_ entry: ViewEntry) throws(HistoryError) -> Int {
         if unsure.contains(entry.number) {
             var arena = ChangesetArena()
-            let writes = try arena.conflictKeys(of: arena.decode(entry)).writes
+            let index = try arena.decode(entry), writes = arena.conflictKeys(of: index).writes
             guard writes.contains(where: keys.isRead) else {
                 passed[entry.number] = writes
                 return arena.memoryBytes
