@@ -148,6 +148,15 @@ extension SyncedFile {
         }
     }
 
+    /// Forgets the sessions of client files that have none here any more, and have left nothing: when their clients come
+    /// back, new ones are noted.
+    /// - Parameter idents: the client files that have one, or uploads that wait.
+    package func forgetSessions(butOf idents: Set<ClientFileID>) {
+        ownSessions = ownSessions.filter { ident, _ in
+            idents.contains(ident) || unwritten[ident] != nil || queue.progress(of: ident) != nil
+        }
+    }
+
     /// True if the newest session of a client file is one of this node's; otherwise that is noted.
     func isOwnSession(of file: ClientFile) -> Bool {
         guard isShared, ownSessions[file.ident] != file.session else { return true }

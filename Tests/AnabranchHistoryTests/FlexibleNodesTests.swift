@@ -166,6 +166,24 @@ import Testing
         #expect(lists[0] == lists[1] && lists[0]?.count == 3)
     }
 
+    /// Memory does not grow with clients that have left: those that come back have a new session.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func sessionsOfClientsThatHaveLeftAreForgotten(_ kind: SharedStores.Kind) throws {
+        let (first, _) = try Self.nodes(kind)
+        var ann = try Self.device(at: first, "owner == 'ann'"), bob = try Self.device(at: first, "owner == 'bob'")
+        first.leave(ann.client.ident)
+        first.file.forgetSessions(butOf: [bob.client.ident])
+        #expect(Array(first.file.ownSessions.keys) == [bob.client.ident])
+        try Self.come(&ann, to: first, "owner == 'ann'")
+        try ann.client.write(at: 3) { try $0.object("Task", key: 1)?.set("count", to: .int(3)) }
+        try bob.client.write(at: 3) { try $0.object("Task", key: 2)?.set("count", to: .int(3)) }
+        try Self.upload(&ann, to: first)
+        try Self.upload(&bob, to: first)
+        #expect(first.file.takeSuperseded().isEmpty)
+        let counts = try first.currentState().read { try $0.objects("Task").map { try $0.value("count") } }
+        #expect(counts == [.int(3), .int(3)])
+    }
+
     private static func mark(_ number: Int64, in transaction: WriteTransaction) throws {
         try transaction.object("Task", key: 1)?.list("marks").insert(.int(number), at: 0)
     }

@@ -28,6 +28,9 @@ extension FileSessions {
         if hasUnannouncedVersions { announce(until: limit) }
     }
 
+    /// Lets the file forget the sessions of clients that have left.
+    func forgetSessions() { file.forgetSessions(butOf: Set(clientFiles).union(viewRequests.keys)) }
+
     /// The uploads that were dropped are done.
     func releaseDropped() {
         done += uploads.removeFirst(file.takeDropped()).map(\.charge)

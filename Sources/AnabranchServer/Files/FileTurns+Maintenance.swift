@@ -57,7 +57,10 @@ extension FileTurns {
 
     /// Arranges that clients with sessions are noted as seen: otherwise a client that stays connected would seem to
     /// have been away ever since it came.
-    func updateConnected() { maintenance.connected = sessions?.clientFiles ?? [] }
+    func updateConnected() {
+        maintenance.connected = sessions?.clientFiles ?? []
+        sessions?.forgetSessions()
+    }
 
     /// Takes a step of bounded work. If it makes a commit, the turn ends.
     func takeMaintenanceStep() {
