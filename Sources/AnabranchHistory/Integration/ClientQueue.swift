@@ -37,8 +37,9 @@ package struct ClientQueue<Element>: Sequence {
     /// - Parameter counts: how many of each; at most all of them.
     /// - Returns: the removed elements, in order.
     package mutating func removeFirst(_ counts: [ClientFileID: Int]) -> [Element] {
-        var counts = counts, removed: [Element] = [], kept = ClientQueue(of: ident)
         let total = counts.values.reduce(0, +)
+        if total == count { return removeAll() }
+        var counts = counts, removed: [Element] = [], kept = ClientQueue(of: ident)
         let seenCount = batches.prefix { batch in
             guard removed.count < total else { return false }
             for element in batch {
@@ -60,6 +61,6 @@ package struct ClientQueue<Element>: Sequence {
     /// - Returns: the removed elements, in order.
     package mutating func removeAll() -> [Element] {
         defer { (batches, count) = ([], 0) }
-        return Array(self)
+        return batches.count == 1 ? batches[0] : Array(self)
     }
 }

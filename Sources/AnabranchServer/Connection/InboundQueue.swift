@@ -60,7 +60,7 @@ struct InboundQueue: ~Copyable {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
         // Other messages need no room, and wait only for such a message before them.
-        if case .message(let message) = event, let kind = Self.kind(of: message),
+        if case .message(let message) = event, let kind = ClientMessage.Kind(of: message),
             kind == .upload || kind.hasSet && message.readableBytes > Self.freeSetBytesMax
         {
             guard let room = room(for: message, kind, orElse: grant) else { return nil }
@@ -68,10 +68,6 @@ struct InboundQueue: ~Copyable {
         }
         if let permit { permits.append(permit) }
         return events.removeFirst().event
-    }
-
-    private static func kind(of message: ByteBuffer) -> ClientMessage.Kind? {
-        message.withUnsafeReadableBytes { ClientMessage.Kind(of: $0) }
     }
 
     /// - Returns: nil if the message has to wait. It may count as short later, when less is waiting before it.
@@ -138,6 +134,12 @@ struct InboundQueue: ~Copyable {
 }
 
 extension ClientMessage.Kind {
+    /// The kind of a message, without generic code: each passes through here several times.
+    init?(of message: ByteBuffer) {
+        guard let kind = message.withUnsafeReadableBytes({ ClientMessage.Kind(of: $0) }) else { return nil }
+        self = kind
+    }
+
     /// True if a message can have a set of queries, which its file keeps until it comes to it.
     fileprivate var hasSet: Bool { self == .ident || self == .query }
 }

@@ -151,7 +151,7 @@ final class SyncHandler: ChannelDuplexHandler {
         switch event {
         case .message(let message):
             silence.recordMessage(at: time)
-            if ClientMessage.Kind(of: message.readableBytesView) == .ping { silence.recordPing(at: time) }
+            if ClientMessage.Kind(of: message) == .ping { silence.recordPing(at: time) }
         case .ping: silence.recordMessage(at: time)
         default: break
         }
@@ -170,9 +170,7 @@ final class SyncHandler: ChannelDuplexHandler {
         while phase == .open, let event = inbound.next(orElse: resume) {
             switch event {
             case .message(let message):
-                if !memory.isIdentified {
-                    memory.isIdentified = ClientMessage.Kind(of: message.readableBytesView) == .ident
-                }
+                if !memory.isIdentified { memory.isIdentified = ClientMessage.Kind(of: message) == .ident }
                 connection.receive(Array(buffer: message))
                 submitRequests()
                 send(context)
