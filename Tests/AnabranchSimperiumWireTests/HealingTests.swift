@@ -325,6 +325,35 @@ import Testing
         }
     }
 
+    /// It passes over 409, and sends a change until it has got it, which it does not if a listing has it already.
+    @Test func browsersStopSendingWhatTheyHaveListed() async throws {
+        try await Self.withNode { rig, login, _, other in
+            func connectAndList() async throws -> Conversation {
+                let browser = try await Conversation(
+                    rig, login, client: "b", more: ["library": .null, "build": 1])
+                let current = try #require(try await browser.list("1:::40")["current"]?.string)
+                try await browser.say("0:cv:\(current)")
+                #expect(try await browser.hear() == "0:c:[]")
+                return browser
+            }
+            let first = try await connectAndList()
+            let edit: [String: JSONValue] = ["v": .edits("=2\t+D"), "sv": 1]
+            let ident = try await first.send("M", "k", edit)
+            #expect(try await first.change()["ccids"] == [.string(ident)])
+            try await first.say(Conversation.change("M", "k", ident, edit))
+            #expect(try await first.change()["error"] == 409)
+            // It was cut off before it read that, and lists anew.
+            let again = try await connectAndList()
+            try await again.say(Conversation.change("M", "k", ident, edit))
+            #expect(try await again.change()["error"] == 412)
+            _ = try await other.change()
+            try await other.make("-", "k")
+            #expect(try await again.change()["o"] == "-")
+            try await again.say(Conversation.change("M", "k", ident, edit))
+            #expect(try await again.change()["error"] == 404)
+        }
+    }
+
     @Test func iosIsToldItsOwnChangesAtOnce() async throws {
         try await Self.withNode { rig, login, _, other in
             try await other.make("M", "m", ["v": .adds("m")])

@@ -5,8 +5,9 @@ import AnabranchServer
 final class Channel {
     /// An error that waits until the client has got all that the server knew when it decided.
     struct HeldError {
+        let key: String
         let request: String
-        let text: String
+        let code: Int
         /// The client gets everything through this entry first.
         let version: ServerVersion
         /// The client gets this change first.
@@ -40,6 +41,8 @@ final class Channel {
     var heldErrors: [HeldError] = []
     /// The client's own changes that were sent before their turn.
     var toldEarly: Set<ChangePlace> = []
+    /// Of each entity, the last of the client's own changes that a browser was told.
+    private var toldOwn: [ExactString: ChangePlace] = [:]
     /// The requests that are not answered yet, with their entities.
     var unanswered: [ExactString: ExactString] = [:]
     /// The entities of which the client's working copy may differ, and when it was heard of them last.
@@ -74,6 +77,20 @@ final class Channel {
 
     /// Records that one of the client's own changes was sent before its turn.
     func markEarly(_ place: ChangePlace) { if toldEarly.count < Self.notesMax { toldEarly.insert(place) } }
+
+    /// Records that changes were sent to a browser.
+    func markTold(_ changes: [Change]) {
+        for change in changes where change.client == client {
+            let key = ExactString(change.key)
+            if toldOwn[key] != nil || toldOwn.count < Self.notesMax { toldOwn[key] = change.place }
+        }
+    }
+
+    /// True if a browser, which was sent everything through a change of its own, was not told that: it has it from a
+    /// listing, and still waits.
+    func waits(for place: ChangePlace, of key: String) -> Bool {
+        library == .browser && toldOwn.count < Self.notesMax && toldOwn[ExactString(key)] ?? .start < place
+    }
 
     /// The client's working copy of an entity may differ from what it knows of the server.
     func leaveBehind(_ key: ExactString) {

@@ -131,9 +131,7 @@ extension SimperiumConnection {
         if let code = outcome.code {
             try await tell(
                 Channel.HeldError(
-                    request: request.ident,
-                    text: "[\(Channel.error(code, request.key, request.ident, client: channel.client))]",
-                    version: version,
+                    key: request.key, request: request.ident, code: code, version: version,
                     duplicateOf: outcome.duplicateOf), on: channel)
         } else if channel.library == .apple, !channel.isListening {
             try await tellEarly(request, in: ChangePlace(version: version, ordinal: 0), on: channel)
@@ -159,20 +157,17 @@ extension SimperiumConnection {
 
     /// Tells of a change that cannot be read. It waits its turn as others do.
     private func tellError(_ code: Int, _ json: JSONValue, on channel: Channel) async throws {
-        let request = json["ccid"]?.string ?? ""
         try await tell(
             Channel.HeldError(
-                request: request,
-                text: "[\(Channel.error(code, json["id"]?.string ?? "", request, client: channel.client))]",
-                version: 0, duplicateOf: nil), on: channel)
+                key: json["id"]?.string ?? "", request: json["ccid"]?.string ?? "", code: code, version: 0,
+                duplicateOf: nil), on: channel)
     }
 
     private func tell(_ error: Channel.HeldError, on channel: Channel) async throws {
         guard channel.library != .apple || channel.isListening else {
             // It asks for nothing else before all its changes are answered.
             if let place = error.duplicateOf { try await tellDuplicate(at: place, on: channel) }
-            channel.unanswered[ExactString(error.request)] = nil
-            return try await send(channel.message("c", error.text))
+            return try await send(error, on: channel)
         }
         channel.heldErrors.append(error)
         guard channel.heldErrors.count <= wire.limits.changesPerMinuteMax else {
@@ -200,9 +195,25 @@ extension SimperiumConnection {
             error.version <= position.version && error.duplicateOf.map { $0 <= position } ?? true
         }
         channel.heldErrors.removeFirst(due.count)
-        for error in due {
-            channel.unanswered[ExactString(error.request)] = nil
-            try await send(channel.message("c", error.text))
+        for error in due { try await send(error, on: channel) }
+    }
+
+    private func send(_ error: Channel.HeldError, on channel: Channel) async throws {
+        channel.unanswered[ExactString(error.request)] = nil
+        var code = error.code
+        if let place = error.duplicateOf, channel.waits(for: place, of: error.key) {
+            // It passes over 409, and would send the change again for ever.
+            code = try await isThere(error.key, on: channel) ? 412 : 404
+        }
+        let text = Channel.error(code, error.key, error.request, client: channel.client)
+        try await send(channel.message("c", "[\(text)]"))
+    }
+
+    private func isThere(_ key: String, on channel: Channel) async throws -> Bool {
+        let name = channel.bucketName
+        return try await channel.file.read { reader in
+            let row = try reader.records.bucket(named: name).flatMap { try reader.records.entity(key, of: $0) }
+            return row?.isDeleted == false
         }
     }
 

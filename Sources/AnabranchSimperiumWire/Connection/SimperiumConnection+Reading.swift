@@ -200,6 +200,7 @@ extension SimperiumConnection {
         if !channel.unanswered.isEmpty {
             for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
         }
+        if channel.library == .browser { channel.markTold(changes) }
         guard channel.library == .node, let last = changes.last?.place else { return }
         // What it makes of its copy is not known if it has missed its own change, or others' come while it waits for
         // that.

@@ -218,9 +218,10 @@ extension ModelClient {
     private func takeError(_ code: Int64, _ key: String) async {
         switch (kind, code) {
         case (.node, 409), (.node, 412), (.android, 404), (.android, 409), (.android, 412), (.ios, 404), (.ios, 409),
-            (.ios, 412), (.browser, 409), (.browser, 412):
-            // A browser would send on what was accepted before, for ever.
+            (.ios, 412), (.browser, 412):
             await acknowledge(key, code)
+        // It goes on waiting for its change.
+        case (.browser, 409): break
         case (.android, 405), (.android, 440), (.ios, 405), (.ios, 440):
             // Once more, with the whole entity.
             if kept.copies[key] != nil, kept.requests[key]?.isWhole == false { return await sendWhole(key) }
