@@ -145,6 +145,19 @@ import Testing
         }
     }
 
+    /// As by programs that change the tags of a file of music, and keep its time.
+    @Test func whatKeepsItsSizeAndTimeGoesUp() async throws {
+        try await FilesRig.run { rig in
+            let machine = try await Running("one", in: rig)
+            try machine.start()
+            for text in ["one", "two"] {
+                try await machine.run("echo \(text) > a; touch -d 2001-01-01 a")
+                try await Running.settle([machine])
+            }
+            try await machine.end()
+        }
+    }
+
     @Test func nothingIsMissed() async throws {
         try await FilesRig.run { rig in
             let machines = [try await Running("one", in: rig), try await Running("two", in: rig)]

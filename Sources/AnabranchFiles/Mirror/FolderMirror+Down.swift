@@ -161,7 +161,9 @@ extension FolderMirror {
             _ = chown(draft, replaced.st_uid, .max)
             chmod(draft, mode)
         }
-        guard let found = FolderScan.look(draft), try safe(entry.path) == path else { return }
+        guard var found = FolderScan.look(draft), try safe(entry.path) == path else { return }
+        // Nobody else has written it.
+        found.looked = .max
         let isAsBefore = FolderScan.isTaken(path) ? FolderScan.look(path) == row?.found && row != nil : true
         guard isAsBefore else { return }
         guard rename(draft, path) == 0 else { throw ContentCache.lastError(path) }

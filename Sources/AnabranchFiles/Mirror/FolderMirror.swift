@@ -185,7 +185,9 @@ package actor FolderMirror {
         }
         try await takeUpMoves(scan, isFolder: false)
         for path in new {
-            guard let now = found[path], !now.isFolder, rows.row(at: path)?.found != now else { continue }
+            guard let now = found[path], !now.isFolder else { continue }
+            let former = rows.row(at: path)?.found, isWritten = scan.written.contains(path)
+            guard former != now || former?.mayDiffer(from: now, isWritten: isWritten) == true else { continue }
             try await attempt(path) {
                 do {
                     try await self.takeUp(path, now)

@@ -13,12 +13,25 @@ struct FolderScan: Sendable {
         /// When it was made, in nanoseconds since 1970; 0 where it is not known. Of two that have had the same inode,
         /// one after the other, size and modification may be the same as well, as of files that come out of archives.
         var born: Int64 = 0
+        /// When anything of it was changed last, which no program can set; 0 if this was found by an earlier process.
+        var changed: Int64 = 0
+        /// When it was looked at.
+        var looked: Int64 = 0
 
         /// Compares what is known of both: rows of earlier releases do not say when something was made.
         static func == (one: Self, other: Self) -> Bool {
             (one.isFolder, one.inode, one.size, one.modified)
                 == (other.isFolder, other.inode, other.size, other.modified)
                 && (one.born == other.born || one.born == 0 || other.born == 0)
+        }
+
+        /// True if it may have another content now although both are equal: it was looked at within one tick of the
+        /// disk's clock, or it was written and got its former time back.
+        /// - Parameter isWritten: true if somebody has had it open to write, and has closed it.
+        func mayDiffer(from now: Self, isWritten: Bool) -> Bool {
+            let tick: Int64 = changed % 1_000_000_000 == 0 ? 2_000_000_000 : 20_000_000
+            let isFresh = changed != 0 && (looked - tick...looked).contains(changed)
+            return isFresh || isWritten && changed != now.changed
         }
     }
 
@@ -53,6 +66,8 @@ struct FolderScan: Sendable {
     private(set) var mounts: Set<SpacePath> = []
     /// The paths that were looked at, each with everything below it; nil if everything was.
     let paths: Set<SpacePath>?
+    /// The files that somebody has had open to write, and has closed.
+    var written: Set<SpacePath> = []
     private let place: Place
     private var ownMount: UInt64
 
@@ -197,6 +212,14 @@ extension FolderScan.Found {
         born = FolderMark.birthTime(of: path)
         guard !isFolder else { return }
         size = Int64(status.st_size)
-        modified = Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
+        modified = Self.nanoseconds(status.st_mtim)
+        changed = Self.nanoseconds(status.st_ctim)
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        looked = Self.nanoseconds(time)
+    }
+
+    private static func nanoseconds(_ time: timespec) -> Int64 {
+        Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
     }
 }

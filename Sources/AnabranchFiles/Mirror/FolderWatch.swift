@@ -9,6 +9,8 @@ final class FolderWatch: Sendable {
     struct News: Sendable {
         /// The files and folders that have come, gone or changed.
         var paths: Set<SpacePath> = []
+        /// Those of them that somebody has had open to write, and has closed.
+        var written: Set<SpacePath> = []
         /// True if there is more, of which no names are known.
         var hasMore = false
     }
@@ -21,6 +23,7 @@ final class FolderWatch: Sendable {
 
     private struct State {
         var events: Set<Event> = []
+        var written: Set<Event> = []
         var hasMore = false
         /// The folders by their watches. One that was moved is at its former place until it is added again.
         var folders: [Int32: SpacePath] = [:]
@@ -101,9 +104,10 @@ final class FolderWatch: Sendable {
                 let (isNew, known) = news.paths.insert(path)
                 // Of two names that look the same, one would be passed over.
                 if !isNew, !known.isComposed(as: path) { news.hasMore = true }
+                if state.written.contains(event) { news.written.insert(path) }
             }
             for watch in state.ended { state.folders[watch] = nil }
-            (state.events, state.ended, state.hasMore) = ([], [], false)
+            (state.events, state.written, state.ended, state.hasMore) = ([], [], [], false)
             return news
         }
     }
@@ -129,11 +133,13 @@ final class FolderWatch: Sendable {
                 guard !name.reversed().starts(with: FolderScan.draftEnding.utf8.reversed()) else { continue }
                 hasNews = true
                 if kinds & UInt32(IN_Q_OVERFLOW | IN_UNMOUNT) != 0 || state.events.count >= Self.eventsMax {
-                    (state.events, state.hasMore) = ([], true)
+                    (state.events, state.written, state.hasMore) = ([], [], true)
                 } else if kinds & UInt32(IN_IGNORED) != 0 {
                     state.ended.append(watch)
                 } else if !name.isEmpty {
-                    state.events.insert(Event(watch: watch, name: Array(name)))
+                    let event = Event(watch: watch, name: Array(name))
+                    state.events.insert(event)
+                    if kinds & UInt32(IN_CLOSE_WRITE) != 0 { state.written.insert(event) }
                 }
             }
         }
