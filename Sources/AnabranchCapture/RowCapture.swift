@@ -324,12 +324,13 @@ public actor RowCapture {
         var retries = total.collected > 0
         while true {
             // The snapshot has to be gone before the replica is closed.
-            let (outcome, version) = try await {
+            let (outcome, areDivided, version) = try await {
                 let taken = changed.take()
                 let snapshot = try await replica.snapshot()
                 let batches = DirtyBatches(database, snapshot.state, consume taken)
                 let size = rounds == 0 ? Self.appliedObjects : Self.waitingObjects
-                return (try applyAll(batches, size, snapshot.state, &total, progress), snapshot.record.version)
+                let outcome = try applyAll(batches, size, snapshot.state, &total, progress)
+                return (outcome, batches.areDivided(size), snapshot.record.version)
             }()
             changed.insert(outcome.left)
             if !outcome.writtenBack.isEmpty {
@@ -341,8 +342,7 @@ public actor RowCapture {
                 changed.insert(changes.map { DirtyObject(table: $0.table, guid: $0.guid) })
                 total.writtenBack += changes.count
             }
-            let wasDivided = rounds == 0 && outcome.waiting.count > Self.appliedObjects
-            retries = retries || outcome.count > 0 || wasDivided
+            retries = retries || outcome.count > 0 || areDivided && rounds == 0 && !outcome.waiting.isEmpty
             if !outcome.left.isEmpty { try await collect(&total, progress) }
             rounds += 1
             if changed.isEmpty, retries {
