@@ -57,6 +57,7 @@ struct BridgeRun: AsyncParsableCommand {
 
     func run() async throws {
         RowMemory.keepOneHeap()
+        RowMemory.forgetCode()
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let rows = try TableBridge(
             database: bridge.db, replica: try options.fileInFolder(), name: name, file: options.path,

@@ -65,6 +65,7 @@ struct CaptureRun: AsyncParsableCommand {
 
     func run() async throws {
         RowMemory.keepOneHeap()
+        RowMemory.forgetCode()
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let rows = try RowCapture(database: capture.db, replica: try options.fileInFolder(), rowsWin: rowsWin)
         try await options.telling(rows.replica) { replica in

@@ -42,6 +42,7 @@ final class RowTeller: Sendable {
     func tell(_ progress: some RowProgress) {
         state.withLock { state in
             state.count += 1
+            if state.count == 1 { RowMemory.forgetCode() }
             state.line.tell { progress.text }
         }
     }
@@ -144,6 +145,20 @@ enum RowMemory {
         mallopt(M_ARENA_MAX, 1)
         mallopt(M_MMAP_THRESHOLD, ownBytesMin)
         mallopt(M_TRIM_THRESHOLD, ownBytesMin)
+        #endif
+    }
+
+    /// Has no code in memory but what is used from now on, which is read from its files again: most of the rest was
+    /// needed to begin, and would stay resident beside the rows of the largest pass.
+    static func forgetCode() {
+        #if canImport(Glibc)
+        for line in (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8))?.split(separator: "\n") ?? [] {
+            let parts = line.split(separator: " ")
+            guard parts.count > 5, parts[1] == "r-xp", parts[5].hasPrefix("/") else { continue }
+            let ends = parts[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
+            guard ends.count == 2, let start = UnsafeMutableRawPointer(bitPattern: ends[0]) else { continue }
+            madvise(start, Int(ends[1] - ends[0]), MADV_DONTNEED)
+        }
         #endif
     }
 }
