@@ -17,7 +17,7 @@ public final class PostgresConnection {
     public var seconds: Double
 
     private static let secondsRange = 0.001...86_400.0
-    /// The time in which a server takes the wish to cancel a statement, and then says that it has.
+    /// The time in which a server says that it has cancelled a statement.
     private static let cancelSeconds = 5.0
 
     /// Connects.
@@ -334,6 +334,7 @@ public final class PostgresConnection {
     /// Cancels the statement that runs. If the server does not say that it has, the connection is closed.
     private func timeIsUp() -> PostgresError {
         let error = PostgresError(.timedOut, "no answer within \(seconds) s")
+        let deadline = Self.deadline(Self.cancelSeconds)
         let cancellation = cancellation, isCancelled = DispatchSemaphore(value: 0)
         // A server that was stopped takes it and never says so, and the library waits for that without a deadline.
         Thread.detachNewThread {
@@ -341,7 +342,6 @@ public final class PostgresConnection {
             isCancelled.signal()
         }
         if isCancelled.wait(timeout: .now() + Self.cancelSeconds) == .timedOut { close() }
-        let deadline = Self.deadline(Self.cancelSeconds)
         while let handle {
             if PQisBusy(handle) == 0 {
                 guard let result = PQgetResult(handle) else { return error }
