@@ -148,8 +148,8 @@ extension SyncedFile {
         }
     }
 
-    /// Forgets the sessions of client files that have none here any more, and have left nothing: when their clients come
-    /// back, new ones are noted.
+    /// Forgets the sessions of client files that have none here any more, and have left nothing: when their clients
+    /// come back, new ones are noted.
     /// - Parameter idents: the client files that have one, or uploads that wait.
     package func forgetSessions(butOf idents: Set<ClientFileID>) {
         ownSessions = ownSessions.filter { ident, _ in

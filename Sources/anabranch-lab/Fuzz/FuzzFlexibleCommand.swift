@@ -54,7 +54,8 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         RunProgress.end()
         print(
             """
-            \(tally.uploads) uploads, \(tally.cutUploads) cut by the end of the server, \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
+            \(tally.uploads) uploads, \(tally.cutUploads) cut by the end of the server, \
+            \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
             told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps \
             with \(tally.parts) parts before the last, \(tally.interruptedBootstraps) interrupted, \
             \(tally.news) changes told unasked, \(tally.droppedNews) of them dropped, \(tally.failedCommits) commits \
