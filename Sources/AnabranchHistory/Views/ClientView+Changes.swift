@@ -79,11 +79,13 @@ extension ObjectGraph {
         if let failure { throw failure }
     }
 
-    /// Calls `body`, which reads many single objects.
-    func readTogether(_ body: () throws(HistoryError) -> Void) throws(HistoryError) {
+    /// Calls `body`, which reads single objects, at most `count`.
+    func readTogether(
+        _ count: Int = .max, _ body: () throws(HistoryError) -> Void
+    ) throws(HistoryError) {
         var failure: HistoryError?
         do throws(ApplyError) {
-            try readTogether { () throws(ApplyError) in
+            try readTogether(count) { () throws(ApplyError) in
                 do throws(HistoryError) { try body() } catch { failure = error }
             }
         } catch {

@@ -367,7 +367,7 @@ extension ObjectGraph {
         var changesets = ObjectChangesets(of: entering, after: leaving, in: self, endingAt: bytes)
         var made: [[UInt8]] = [], madeBytes = 0
         do {
-            try readTogether { () throws(ApplyError) in
+            try readTogether(leaving.count + entering.count) { () throws(ApplyError) in
                 while madeBytes <= bytesMax, let changeset = try changesets.next() {
                     made.append(changeset)
                     madeBytes += changeset.count

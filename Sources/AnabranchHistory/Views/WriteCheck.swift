@@ -175,7 +175,7 @@ final class WriteCheck {
         self.limit = limit
         var part: [Int] = [], instructionCount = 0
         try measure { () throws(HistoryError) in
-            try place.before.readTogether { () throws(HistoryError) in
+            try place.before.readTogether(verdicts.count - firstUnknown) { () throws(HistoryError) in
                 for position in firstUnknown..<verdicts.count where !verdicts[position].contains(.isKnown) {
                     if !verdicts[position].contains(.isPassed) {
                         if position < objects.count {
@@ -270,7 +270,7 @@ final class WriteCheck {
         guard let objects else { return true }
         let limit = beginStep()
         try measure { () throws(HistoryError) in
-            try after.readTogether { () throws(HistoryError) in
+            try after.readTogether(part.count) { () throws(HistoryError) in
                 for (number, position) in part.enumerated() {
                     isOver = number > 0 && limit.isOver
                     if isOver { return }

@@ -71,11 +71,14 @@ extension ObjectGraph {
         return found
     }
 
-    /// Calls `body`, which reads many single objects: they are read faster together.
+    /// Calls `body`, which reads single objects: many are read faster together, and few may all be in memory.
     ///
+    /// - Parameter count: How many it reads, at most.
     /// - Throws: what `body` throws, or `ApplyError` with the outcome `unavailable`.
-    package func readTogether(_ body: () throws(ApplyError) -> Void) throws(ApplyError) {
-        guard let rows else { return try body() }
+    package func readTogether(
+        _ count: Int = .max, _ body: () throws(ApplyError) -> Void
+    ) throws(ApplyError) {
+        guard let rows, count > 2 || rows.fetchesAhead else { return try body() }
         do { try rows.readTogether(body) } catch { throw ApplyError(reading: error) }
     }
 
