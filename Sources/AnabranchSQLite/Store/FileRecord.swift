@@ -10,6 +10,18 @@ struct FileRecord {
         base_chain, next_ident, state_version, chain, checksum
         """
 
+    // Each commit reads the row and writes it: the statements are not put together each time.
+    fileprivate static let selection = "SELECT \(columns) FROM synced_file WHERE id = ?"
+    fileprivate static let insertion = """
+        INSERT INTO synced_file (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET lease = excluded.lease, version = excluded.version,
+        version_salt = excluded.version_salt, cumulative_size = excluded.cumulative_size,
+        base_version = excluded.base_version, base_salt = excluded.base_salt,
+        base_cumulative_size = excluded.base_cumulative_size, base_chain = excluded.base_chain,
+        next_ident = excluded.next_ident, state_version = excluded.state_version, chain = excluded.chain,
+        checksum = excluded.checksum
+        """
+
     let number: Int64
     let path: VirtualPath
     /// The lease of the newest commit.
@@ -31,7 +43,7 @@ struct FileRecord {
     ///   - row: a row with `columns`.
     ///   - isChecked: whether the row has to be what was written.
     /// - Throws: `storeDamaged`.
-    init(_ row: Row, isChecked: Bool = true) throws {
+    init(_ row: some RowValues, isChecked: Bool = true) throws {
         number = Int64(bitPattern: try row.number(0))
         path = VirtualPath(try row.bytes(1))
         lease = Lease(try row.number(2))
@@ -64,8 +76,8 @@ struct FileRecord {
 extension SQLiteFile {
     /// The row as it is stored.
     func record() throws -> FileRecord {
-        let sql = "SELECT \(FileRecord.columns) FROM synced_file WHERE id = ?"
-        if let record = try rows(sql, [id.number], { try FileRecord($0, isChecked: isChecked) }).first { return record }
+        let found = try frequentRows(FileRecord.selection, [id.number]) { try FileRecord($0, isChecked: isChecked) }
+        if let record = found.first { return record }
         guard let newPath else { throw HistoryError(.storeDamaged, "there is no file \(id.number)") }
         return FileRecord(number: id.number, path: newPath)
     }
@@ -77,15 +89,7 @@ extension SQLiteFile {
         }
         let head = record.head
         try execute(
-            """
-            INSERT INTO synced_file (\(FileRecord.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (id) DO UPDATE SET lease = excluded.lease, version = excluded.version,
-            version_salt = excluded.version_salt, cumulative_size = excluded.cumulative_size,
-            base_version = excluded.base_version, base_salt = excluded.base_salt,
-            base_cumulative_size = excluded.base_cumulative_size, base_chain = excluded.base_chain,
-            next_ident = excluded.next_ident, state_version = excluded.state_version, chain = excluded.chain,
-            checksum = excluded.checksum
-            """,
+            FileRecord.insertion,
             [
                 record.number, Data(record.path.bytes), stored(record.lease.number), stored(head.version),
                 stored(head.versionSalt), stored(head.cumulativeSize), stored(head.baseVersion), stored(head.baseSalt),

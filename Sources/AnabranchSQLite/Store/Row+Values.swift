@@ -1,11 +1,31 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRows
 import GRDB
 
 /// Columns as values; a column of another type is damage.
-extension Row {
-    func number<Number: TypedNumber>(_ index: Int) throws -> Number { Number(rawValue: try number(index)) }
+protocol RowValues {
+    func number(_ index: Int) throws -> UInt64
+    func bytes(_ index: Int) throws -> [UInt8]
+}
 
+extension RowValues {
+    func number<Number: TypedNumber>(_ index: Int) throws -> Number { Number(rawValue: try number(index)) }
+}
+
+extension BorrowedColumns: RowValues {
+    func number(_ index: Int) throws -> UInt64 {
+        guard let number = integer(index) else { throw HistoryError.damagedColumn(name(index)) }
+        return UInt64(bitPattern: number)
+    }
+
+    func bytes(_ index: Int) throws -> [UInt8] {
+        guard let bytes = blob(index) else { throw HistoryError.damagedColumn(name(index)) }
+        return bytes
+    }
+}
+
+extension Row: RowValues {
     func number(_ index: Int) throws -> UInt64 {
         let value: DatabaseValue = self[index]
         guard case .int64(let number) = value.storage else { throw damaged(index) }
@@ -33,7 +53,11 @@ extension Row {
         }
     }
 
-    private func damaged(_ index: Int) -> HistoryError {
-        HistoryError(.storeDamaged, "column \(Array(columnNames)[index]) has another type")
+    private func damaged(_ index: Int) -> HistoryError { .damagedColumn(Array(columnNames)[index]) }
+}
+
+extension HistoryError {
+    fileprivate static func damagedColumn(_ name: String) -> HistoryError {
+        HistoryError(.storeDamaged, "column \(name) has another type")
     }
 }

@@ -51,6 +51,15 @@ extension SQLiteFile {
         try store(record)
     }
 
+    // Each commit of an upload executes these: they are not put together each time.
+    private static let insertionOfEntry = """
+        INSERT INTO log_entry (file, \(entryColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+    private static let insertionOfClientFile = """
+        INSERT OR REPLACE INTO client_file (file, \(clientColumns))
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+
     private func append(_ entries: [LogEntry], chain: Checksum?) throws -> Checksum? {
         var chain = chain
         for entry in entries {
@@ -63,11 +72,7 @@ extension SQLiteFile {
     /// - Parameter checksum: nil only with a damaged record, which cannot be stored then.
     func store(_ entry: LogEntry, checksum: Checksum?) throws {
         let packed = try PackedContent.packed(entry.changeset)
-        let statement = try db.cachedStatement(
-            sql: """
-                INSERT INTO log_entry (file, \(SQLiteFile.entryColumns))
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """)
+        let statement = try db.cachedStatement(sql: Self.insertionOfEntry)
         try statement.execute(
             arguments: [
                 id.number, stored(entry.version), stored(entry.salt), stored(entry.origin),
@@ -84,10 +89,7 @@ extension SQLiteFile {
 
     func store(_ file: ClientFile, start: Checksum) throws {
         try execute(
-            """
-            INSERT OR REPLACE INTO client_file (file, \(SQLiteFile.clientColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
+            Self.insertionOfClientFile,
             [
                 id.number, stored(file.ident), stored(file.salt), stored(file.uploadCursor.clientVersion),
                 stored(file.uploadCursor.serverVersion), stored(file.lockedVersion), stored(file.lastSeen), file.user,

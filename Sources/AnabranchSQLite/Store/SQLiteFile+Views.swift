@@ -1,5 +1,6 @@
 package import AnabranchCore
 package import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 
@@ -28,20 +29,20 @@ extension SQLiteFile {
                 Data(start.covering(record, predicates).bytes), set.digest, role.digest,
                 record.logged.isEmpty ? nil : Data(record.logged.encoded),
             ])
-        let freed = try rows(
+        let freed = try frequentRows(
             """
-            DELETE FROM view_entry WHERE file = ? AND ident = ? AND number < ? RETURNING content
+            DELETE FROM view_entry WHERE file = ? AND ident = ? AND number < ? RETURNING number, content
             """, [id.number, stored(record.ident), stored(record.firstNumber)]
-        ) { $0[0] as Data? }
+        ) { $0.blob(1).map { Data($0) } }
         for entry in change.entries { try store(entry, of: record.ident, &contents, start: start) }
         try contents.free((before + freed).compactMap { $0 }.filter { $0 != set.digest && $0 != role.digest })
     }
 
     private func contentsOfView(_ ident: ClientFileID) throws -> [Data?] {
-        try rows(
-            "SELECT set_content, role_content FROM client_view WHERE file = ? AND ident = ?",
+        try frequentRows(
+            "SELECT ident, set_content, role_content FROM client_view WHERE file = ? AND ident = ?",
             [id.number, stored(ident)]
-        ) { [$0[0] as Data?, $0[1] as Data?] }.flatMap { $0 }
+        ) { row in [1, 2].map { row.blob($0).map { Data($0) } } }.flatMap { $0 }
     }
 
     private func store(

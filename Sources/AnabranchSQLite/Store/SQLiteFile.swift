@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 
@@ -37,6 +38,16 @@ struct SQLiteFile: FileView {
     ) throws -> [Value] {
         var values: [Value] = []
         let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: arguments)
+        while let row = try cursor.next() { values.append(try value(row)) }
+        return values
+    }
+
+    /// The same for a query of each commit, whose first column is never null.
+    func frequentRows<Value>(
+        _ sql: String, _ arguments: StatementArguments, _ value: (BorrowedColumns) throws -> Value
+    ) throws -> [Value] {
+        var values: [Value] = []
+        let cursor = try BorrowedColumns.fetchCursor(db.cachedStatement(sql: sql), arguments: arguments)
         while let row = try cursor.next() { values.append(try value(row)) }
         return values
     }
