@@ -128,7 +128,7 @@ extension FileSpace {
         }
     }
 
-    /// Makes an empty file, and opens it. Other devices show it so until it is written and the content is at the server.
+    /// Makes an empty file, and opens it. Other devices show it so until the server has a content that was written.
     public func create(_ path: SpacePath) async throws -> SpaceFile { try await create(path, with: .empty) }
 
     /// Makes a file with a content, and opens it. Other devices show no empty one before: see `FileIssue.Kind.awaited`.
