@@ -144,13 +144,16 @@ public final class BridgeDatabase {
         return found != tables
     }
 
-    /// The columns of tables, in short.
+    /// The columns of tables and of all tables below them, in short: a partition that comes or goes has rows that no
+    /// trigger has seen.
     private func shape(of tables: [BridgedTable]) throws -> String {
         try db.query(
             """
+            WITH RECURSIVE below AS (SELECT unnest($1::oid[]) AS oid
+              UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON below.oid = i.inhparent)
             SELECT coalesce(md5(string_agg(concat_ws(' ', attrelid, attnum, atttypid, atttypmod, attname), ','
               ORDER BY attrelid, attnum)), '')
-            FROM pg_attribute WHERE attrelid = ANY ($1::oid[]) AND attnum > 0 AND NOT attisdropped
+            FROM pg_attribute JOIN below ON below.oid = attrelid WHERE attnum > 0 AND NOT attisdropped
             """, [.array(tables.flatMap { [$0.oid] + $0.columns.compactMap(\.list?.oid) })])[0, 0] ?? ""
     }
 

@@ -160,6 +160,35 @@ import Testing
         }
     }
 
+    @Test func partitionsBringRowsAndTakeThemAway() async throws {
+        let schema = """
+            CREATE TABLE note (id bigint PRIMARY KEY, title text, n bigint) PARTITION BY RANGE (id);
+            CREATE TABLE early PARTITION OF note FOR VALUES FROM (0) TO (10);
+            CREATE TABLE late PARTITION OF note FOR VALUES FROM (10) TO (20)
+            """
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device()
+            func synchronize() async throws {
+                let bridge = try await world.bridge("a")
+                try await bridge.synchronize()
+                #expect(try await world.differences(bridge.replica) == [])
+                try await bridge.close()
+            }
+            try world.app.run("INSERT INTO note VALUES (1, 'a', 1), (11, 'b', 2)")
+            try await synchronize()
+            #expect(try await device.values("note", "n") == ["1 1", "11 2"])
+            try world.app.run("ALTER TABLE note DETACH PARTITION late; INSERT INTO late VALUES (12, 'c', 3)")
+            try await synchronize()
+            #expect(try await device.values("note", "n") == ["1 1"])
+            try world.app.run("ALTER TABLE note ATTACH PARTITION late FOR VALUES FROM (10) TO (20)")
+            try await synchronize()
+            #expect(try await device.values("note", "n") == ["1 1", "11 2", "12 3"])
+            try world.app.run("DROP TABLE late")
+            try await synchronize()
+            #expect(try await device.values("note", "n") == ["1 1"])
+        }
+    }
+
     @Test func rowsThatAnInstallationHasNotNotedAreCollected() async throws {
         try await BridgeWorld.run(Self.notes, ["note"]) { world in
             let device = try await world.device(), bridge = try await world.bridge()
