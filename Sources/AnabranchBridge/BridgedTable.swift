@@ -202,7 +202,7 @@ struct BridgedTable: Equatable {
     }
 
     /// A batch of objects as rows: the key, then the columns.
-    private func rows(_ indices: [Int]) -> String {
+    func rows(_ indices: [Int]) -> String {
         let types = (["k \(key.type)"] + indices.map { "c\($0) \(columns[$0].type)" }).joined(separator: ", ")
         return "json_to_recordset($1::json) AS v(\(types))"
     }
@@ -226,7 +226,7 @@ struct BridgedTable: Equatable {
     }
 
     /// True if a column of the row has not the value of the batch.
-    private func differs(_ index: Int) -> String { columns[index].differs(from: "v.c\(index)") }
+    func differs(_ index: Int) -> String { columns[index].differs(from: "v.c\(index)") }
 
     /// Finds the rows of a batch that are not there, or not as in the batch: the key, and the columns as a JSON array;
     /// null for no row.

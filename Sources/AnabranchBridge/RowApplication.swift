@@ -36,7 +36,7 @@ struct RowApplication {
     }
 
     /// A table with its class.
-    private struct Form {
+    struct Form {
         let table: BridgedTable
         let number: ClassID
         let indices: [Int]
@@ -53,11 +53,14 @@ struct RowApplication {
     private var forms: [ClassID: Form] = [:]
     private let holder: String
     private let silence: Double
+    /// True if a null of an object takes no value of its row away.
+    let keepsValues: Bool
 
     init(
         _ database: BridgeDatabase, _ state: ObjectGraph, as holder: String, silence: Double, keepsValues: Bool = false
     ) {
         (self.database, self.state, self.holder, self.silence) = (database, state, holder, silence)
+        self.keepsValues = keepsValues
         writing = ValueWriting(state)
         for table in database.tables {
             guard let schema = state.schema(ofClass: Array(table.className.utf8)) else { continue }
@@ -139,7 +142,7 @@ struct RowApplication {
             let (free, left, uncollected) = try unlocked(all, form, db)
             outcome.left = left
             outcome.uncollected = uncollected
-            var failed = try write(free, form, db, &outcome)
+            var failed = try exchange(try write(free, form, db, &outcome), form, db, &outcome)
             try takeOwnEntries(after: top, db, &failed, &outcome)
             try park(failed, free, form, db)
         }
@@ -176,7 +179,7 @@ struct RowApplication {
 
     /// Writes rows, and finds those that the database refuses by halves.
     /// - Returns: these, with the reasons.
-    private func write(_ rows: [Row], _ form: Form, _ db: PostgresConnection, _ outcome: inout Outcome) throws
+    func write(_ rows: [Row], _ form: Form, _ db: PostgresConnection, _ outcome: inout Outcome) throws
         -> [(row: Row, reason: String)]
     {
         if rows.isEmpty { return [] }
@@ -247,7 +250,7 @@ struct RowApplication {
     }
 
     /// True for an error for which rows wait: of their values, of rights, of triggers. Others are those of the batch.
-    private static func isOfRow(_ error: PostgresError) -> Bool {
+    static func isOfRow(_ error: PostgresError) -> Bool {
         guard error.code == .refused, let state = error.state, !error.isTransient else { return false }
         return !["08", "25", "40", "53", "55", "57", "58", "XX"].contains(state.prefix(2))
     }
