@@ -217,6 +217,18 @@ import Testing
         }
     }
 
+    /// Small objects take 50 times as much memory as their text.
+    @Test func aBodyWithVeryManyValuesIsRefused() async throws {
+        try await WireRig.run { rig in
+            let asker = try await Asker(rig)
+            func body(_ count: Int) -> String { "[\(repeatElement("0", count: count - 1).joined(separator: ","))]" }
+            let refused = await asker.ask(.POST, "changes", body: body(Change.valuesMax + 1))
+            #expect(refused.status == .badRequest && refused.body.contains("too many values"))
+            let other = await asker.ask(.POST, "changes", body: body(Change.valuesMax))
+            #expect(other.body == "the body is not a list of at most 1000 changes")
+        }
+    }
+
     /// They take longer than one commit may: the others follow.
     @Test func manyChangesOfALargeEntityAreMadeInTheirOrder() async throws {
         try await WireRig.run { rig in

@@ -12,12 +12,15 @@ extension JSONValue {
     /// first and programs that take the last would otherwise read different things from the same signed text.
     /// - Parameters:
     ///   - depthMax: how many arrays and objects may stand within each other.
+    ///   - valuesMax: how many values there may be: a small object takes 50 times as much memory as its text.
     ///   - replacesHalves: true to read an escaped half of a surrogate pair as U+FFFD, as which browsers send such a
     ///     text otherwise.
     package init(
-        parsing bytes: some Collection<UInt8>, depthMax: Int = JSONValue.depthMax, replacesHalves: Bool = false
+        parsing bytes: some Collection<UInt8>, depthMax: Int = JSONValue.depthMax, valuesMax: Int = .max,
+        replacesHalves: Bool = false
     ) throws(JSONError) {
-        var parser = JSONParser(bytes: Array(bytes), depthMax: depthMax, replacesHalves: replacesHalves)
+        var parser = JSONParser(
+            bytes: Array(bytes), depthMax: depthMax, replacesHalves: replacesHalves, valuesLeft: valuesMax)
         self = try parser.wholeText()
     }
 }
@@ -26,6 +29,7 @@ private struct JSONParser {
     let bytes: [UInt8]
     let depthMax: Int
     let replacesHalves: Bool
+    var valuesLeft: Int
     var offset = 0
 
     mutating func wholeText() throws(JSONError) -> JSONValue {
@@ -37,6 +41,8 @@ private struct JSONParser {
 
     private mutating func value(depth: Int) throws(JSONError) -> JSONValue {
         skipSpace()
+        guard valuesLeft > 0 else { throw error("too many values") }
+        valuesLeft -= 1
         switch peek {
         case UInt8(ascii: "{"): return try object(depth: depth + 1)
         case UInt8(ascii: "["): return try array(depth: depth + 1)

@@ -7,9 +7,13 @@ struct Change: Sendable {
     /// How deep the JSON of messages and records may be: an object of the greatest depth as a diff.
     static let jsonDepth = 3 * JSONValue.depthMax + 8
 
+    /// How many values there may be in it, about as many as an entity of 1 MiB can have: as the smallest objects, they
+    /// take 100 MiB.
+    static let valuesMax = 524_288
+
     /// Reads JSON with changes or entities as clients send it.
     static func json(_ bytes: some Collection<UInt8>) throws(JSONError) -> JSONValue {
-        try JSONValue(parsing: bytes, depthMax: jsonDepth, replacesHalves: true)
+        try JSONValue(parsing: bytes, depthMax: jsonDepth, valuesMax: valuesMax, replacesHalves: true)
     }
 
     /// The longest message with one change, in bytes. Some clients come back for a longer one for ever.
