@@ -39,6 +39,7 @@ import Testing
             ("simperium-text", "edits=20", ["edits_without_code", "edits_413"]),
             ("simperium-diffs", "edits=30", ["edits_without_code", "edits_413", "old_edits_without_code"]),
             ("simperium-marks", "pages=20,entities=20", []), ("simperium-ccids", "seconds=1", ["changes_sent"]),
+            ("simperium-entries", "changesets=20,elements=1000", []),
         ] as [(String, String, [String])])
     func attacksOfSimperiumsWireAreMeasured(name: String, counts: String, figures: [String]) async throws {
         let answer = try await Self.attack(

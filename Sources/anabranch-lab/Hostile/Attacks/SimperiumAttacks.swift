@@ -8,7 +8,7 @@ import Synchronization
 /// Attacks by a user of Simperium's wire. The bystanders are users of Realm's; another user of Simperium's writes as
 /// well, alone first and then during the attack.
 extension Attack {
-    static let simperiumAttacks = [openings, growingTexts, doublingDiffs, madeUpMarks, manyChanges]
+    static let simperiumAttacks = [openings, growingTexts, doublingDiffs, madeUpMarks, manyChanges, manyEntries]
 
     private static var plan: Plan {
         var plan = Plan()
@@ -142,6 +142,40 @@ extension Attack {
             }
             run.report.figure("changes_sent", Double(sent))
             closings.write("connections_closed", to: run.report)
+        }
+    }
+}
+
+extension Attack {
+    private static let manyEntries = Attack(
+        name: "simperium-entries", summary: "two Realm clients change an entity of 4 MB 2,000 times in one UPLOAD",
+        counts: ["changesets": 2_000, "elements": 450_000], plan: plan
+    ) { run in
+        let neighbour = try await SimperiumNeighbour(run)
+        let entity = ObjectName(className: "note", key: .string(Array("large".utf8)))
+        var devices: [LoadClient] = []
+        for _ in 0..<2 {
+            let user = try await run.simperiumUser(), client = try await run.simperiumClient("attacker", of: user)
+            try await client.open("note")
+            try await SimperiumWriter(client, key: "k").make("")
+            let device = try await run.client(of: run.user(of: .partitions), partition: user.partition)
+            try await device.catchUp()
+            let list = "[\(repeatElement("1234567", count: run.count("elements")).joined(separator: ","))]"
+            var changeset = ChangesetWriter([.createObject(entity)])
+            changeset.write(
+                .update(FieldPath(object: entity, field: "nested", path: ["l"]), .string(Array(list.utf8))))
+            try await device.store([changeset.bytes])
+            devices.append(device)
+        }
+        let changesets = (0..<run.count("changesets")).map { number in
+            let place = FieldPath(object: entity, field: "body", path: ["n"])
+            return ChangesetWriter([.update(place, .int(Int64(number)))]).bytes
+        }
+        try await neighbour.measure(run) { [devices] in
+            try await withThrowingTaskGroup { group in
+                for device in devices { group.addTask { _ = try await device.store(changesets) } }
+                try await group.waitForAll()
+            }
         }
     }
 }
