@@ -18,6 +18,7 @@ package final class SuspectFile: UploadSuspects {
         init(_ upload: Checksum) { self.upload = upload }
     }
 
+    /// The slots up to the last one in use: each upload looks through them.
     private let slots: Mutex<[Slot?]>
     private let file: Int32
 
@@ -32,6 +33,7 @@ package final class SuspectFile: UploadSuspects {
             slots[index]?.isUnderWay = false
             Self.write(slots[index], at: index, to: file)
         }
+        Self.dropUnused(&slots)
         self.file = file
         self.slots = Mutex(slots)
     }
@@ -76,10 +78,17 @@ package final class SuspectFile: UploadSuspects {
     private func change(_ upload: Checksum, _ body: (Slot?) -> Slot?) {
         slots.withLock { slots in
             let known = slots.firstIndex { $0?.upload == upload }
-            guard let index = known ?? slots.firstIndex(where: { $0 == nil }) else { return }
+            let index = known ?? slots.firstIndex { $0 == nil } ?? slots.count
+            guard index < Self.slotCountMax else { return }
+            if index == slots.count { slots.append(nil) }
             slots[index] = body(slots[index])
             Self.write(slots[index], at: index, to: file)
+            Self.dropUnused(&slots)
         }
+    }
+
+    private static func dropUnused(_ slots: inout [Slot?]) {
+        while case .some(.none) = slots.last { slots.removeLast() }
     }
 
     // MARK: The file: checksum, strikes, time, whether it is under way; zeros for none
