@@ -227,14 +227,20 @@ extension ObjectID: CustomStringConvertible {
 extension UUIDBytes: CustomStringConvertible {
     /// Lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     public var description: String {
-        let bytes = bytes
-        var text: [UInt8] = []
-        text.reserveCapacity(36)
-        for group in [0..<4, 4..<6, 6..<8, 8..<10, 10..<16] {
-            if group.lowerBound > 0 { text.append(UInt8(ascii: "-")) }
-            Hex.append(bytes[group], to: &text)
+        withUnsafeBytes(of: (low.littleEndian, high.littleEndian)) { bytes in
+            String(unsafeUninitializedCapacity: 36) { text in
+                var end = 0
+                for (index, byte) in bytes.enumerated() {
+                    if index == 4 || index == 6 || index == 8 || index == 10 {
+                        text[end] = UInt8(ascii: "-")
+                        end += 1
+                    }
+                    (text[end], text[end + 1]) = (Hex.digit(byte >> 4), Hex.digit(byte & 0xF))
+                    end += 2
+                }
+                return end
+            }
         }
-        return String(decoding: text, as: UTF8.self)
     }
 }
 
