@@ -55,7 +55,7 @@ struct ObjectPages: Sendable {
         while let first = rest.first {
             let page = try page(with: first.key, of: classID, in: db)
             let next = try key(after: page.key, of: classID, in: db)
-            let here = rest.prefix { change in next.map { change.key.lexicographicallyPrecedes($0) } ?? true }
+            let here = rest.prefix { change in next.map { change.key.precedes($0) } ?? true }
             rest = rest.dropFirst(here.count)
             var objects = page.objects.applying(here)
             if let next, objects.byteCount < Self.bytesMax / 4 {
@@ -71,7 +71,7 @@ struct ObjectPages: Sendable {
     private static func sorted(_ changes: [PageChange]) -> [PageChange] {
         let order = changes.indices.sorted { first, second in
             let (one, other) = (changes[first].key, changes[second].key)
-            return one == other ? first < second : one.lexicographicallyPrecedes(other)
+            return one == other ? first < second : one.precedes(other)
         }
         var result: [PageChange] = []
         for index in order {

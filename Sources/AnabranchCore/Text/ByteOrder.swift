@@ -33,3 +33,10 @@ extension UnsafeRawBufferPointer {
 
     private func word(at index: Int) -> UInt64 { loadUnaligned(fromByteOffset: index, as: UInt64.self) }
 }
+
+extension [UInt8] {
+    /// True if the bytes come before others, or are the beginning of them.
+    package func precedes(_ others: [UInt8]) -> Bool {
+        withUnsafeBytes { mine in others.withUnsafeBytes { mine.precedes($0) } }
+    }
+}

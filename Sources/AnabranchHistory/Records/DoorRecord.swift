@@ -30,13 +30,6 @@ public struct RecordPlace: Hashable, Sendable, Comparable {
     }
 }
 
-extension [UInt8] {
-    /// The same as `lexicographicallyPrecedes`, but for keys of which many have the same beginning.
-    func precedes(_ other: [UInt8]) -> Bool {
-        withUnsafeBytes { mine in other.withUnsafeBytes { mine.precedes($0) } }
-    }
-}
-
 /// A stored record: its name, its content and its expiry.
 public struct DoorRecord: Equatable, Sendable {
     /// The name of the record.
