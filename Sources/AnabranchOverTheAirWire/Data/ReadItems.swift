@@ -136,8 +136,9 @@ final class ItemReader {
 
     private func fill(_ item: inout ReadItem, _ fields: PropertyListDictionary) throws(Status) {
         (item.sent, item.told) = (fields, fields)
+        var parts = ids.view.parts(of: item.entity)
         for (name, value) in fields {
-            switch ids.view.part(name, of: item.entity)?.kind {
+            switch parts.part(name)?.kind {
             case .field(let type)?:
                 let told: PropertyList?
                 do { told = try type.read(value) } catch { throw bad(item.id, "\(name): \(error.reason)") }

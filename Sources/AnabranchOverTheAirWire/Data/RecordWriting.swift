@@ -66,8 +66,11 @@ struct RecordWriter {
     /// - Parameter keepsFields: false if nobody asks for them afterwards, but only if it is there.
     mutating func fill(_ id: RecordID, with item: ReadItem, keepsFields: Bool) throws {
         guard let object = try object(id) else { return }
-        for (name, told) in item.told {
-            if let part = view.part(name, of: id.entity) { try write(item.sent[name] ?? told, to: part, of: object) }
+        var parts = view.parts(of: id.entity), sent = item.sent[...]
+        for (name, _) in item.told {
+            // Both are in the order of their names; values that are none are only in what was sent.
+            sent = sent.drop { !$0.key.hasBytes(of: name) }
+            if let part = parts.part(name), let value = sent.first?.value { try write(value, to: part, of: object) }
         }
         if keepsFields { current[id] = KnownRecord(fields: item.told) }
     }

@@ -36,6 +36,18 @@ final class RecordPart: Sendable {
     var isMany: Bool { if case .relationship(_, let isMany) = kind { isMany } else { false } }
 }
 
+/// Fields and relationships in the order of their names. Those of the fields of records come in this order.
+struct OrderedParts {
+    fileprivate var rest: ArraySlice<RecordPart>
+
+    /// The next one with a name; nil if there is none.
+    mutating func part(_ name: String) -> RecordPart? {
+        guard let index = rest.firstIndex(where: { $0.name.hasBytes(of: name) }) else { return nil }
+        defer { rest = rest[(index + 1)...] }
+        return rest[index]
+    }
+}
+
 /// The records of a dataclass in a state.
 final class RecordView {
     let dataclass: Dataclass
@@ -105,6 +117,9 @@ final class RecordView {
         }
         return low < parts.count && parts[low].name.hasBytes(of: name) ? parts[low] : nil
     }
+
+    /// The fields and relationships of an entity, for names that are asked for in their order.
+    func parts(of entity: Int) -> OrderedParts { OrderedParts(rest: entities[entity].parts[...]) }
 
     /// A new record of an entity.
     func initial(of entity: Int) -> RecordFields { entities[entity].initial }
