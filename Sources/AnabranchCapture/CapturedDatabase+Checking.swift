@@ -55,7 +55,9 @@ extension CapturedDatabase {
     }
 
     /// Makes the triggers of a table again, and has its rows compared.
+    /// - Throws: `CaptureError` if it has another primary key.
     func renew(_ table: CapturedTable) throws {
+        try checkKeys(of: table)
         try addGuids(to: table, among: tables, isNew: false)
         try makeTriggers(of: table)
         try set("compare:\(table.number)", to: .int(1))
@@ -64,6 +66,18 @@ extension CapturedDatabase {
         try db.run("UPDATE sync_table SET columns = ? WHERE id = ?", [columns, .int(table.number)])
         // Objects may have had what is a column now.
         try set("repair", to: .int(1))
+    }
+
+    /// Refuses a table whose primary key is another one than when its rows were seen: no row would have its object.
+    private func checkKeys(of table: CapturedTable) throws {
+        for order in ["ASC", "DESC"] {
+            let first = "SELECT key FROM sync_row WHERE tbl = ? ORDER BY key \(order) LIMIT 1"
+            guard let key = try db.value(first, [.int(table.number)]) else { return }
+            guard table.shape.isKeyLocal ? key.int != nil : table.keyValues(key) != nil else {
+                let reason = "it has another primary key: release it (uninstall --tables), and install it again"
+                throw CaptureError(.notCapturable, reason + " with 'match', or its rows are doubled", table: table.name)
+            }
+        }
     }
 
     /// Has the next pass send all rows: the database is an older one, and its rows win.

@@ -165,6 +165,33 @@ import Testing
     }
 
     /// To SQLite, names are one that differ in the case of A to Z alone.
+    @Test func aTableWithAnotherPrimaryKeyIsNamedAndCanBeMatched() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note (title) VALUES ('one'), ('two')")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute(
+                """
+                CREATE TABLE other (title TEXT PRIMARY KEY, body TEXT, mark TEXT);
+                INSERT INTO other SELECT title, body, mark FROM note;
+                DROP TABLE note; ALTER TABLE other RENAME TO note
+                """)
+            do {
+                try await a.synchronize()
+                Issue.record("it went on")
+            } catch let error as CaptureError { #expect(error.code == .notCapturable && error.table == "note") }
+            try a.database.uninstall(["note"])
+            var rule = TableRule()
+            rule.matches = ["title"]
+            try a.install(["note"], rules: ["note": rule])
+            try a.db.execute("UPDATE note SET body = 'x' WHERE title = 'two'")
+            for app in [a, b, a] { try await app.synchronize() }
+            for app in [a, b] {
+                #expect(try app.rows("SELECT title, body FROM note ORDER BY title") == ["one|∅", "two|x"])
+                #expect(try app.waitingCount() == 0)
+            }
+        }
+    }
+
     @Test(arguments: ["UTF-16le", "UTF-16be"]) func textsOfUTF16AreRead(_ encoding: String) async throws {
         let schema = "PRAGMA encoding = '\(encoding)'; CREATE TABLE \"näme\" (\"kéy\" TEXT PRIMARY KEY, t TEXT, b BLOB)"
         try await CaptureWorld.pair(schema, ["näme"]) { a, b in
