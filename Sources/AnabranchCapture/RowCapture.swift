@@ -26,7 +26,7 @@ public actor RowCapture {
     private var forms: [Int64: [ColumnForm]] = [:]
     private var preparedSchema: SQLValue?
     private var isStarted = false
-    /// What the database said of its own state after the last pass.
+    /// The marks of the database after the last pass.
     private var marks: [SQLValue?]?
     private var isPassing = false
     private var waiting: [CheckedContinuation<Void, Never>] = []

@@ -93,7 +93,7 @@ struct ColumnForm {
             return (date ?? .text).milliseconds(row) == milliseconds
         }
         guard let value = value(content) else { return true }
-        // What no object can hold stays in its row.
+        // A value that no object can hold stays in its row.
         if value == .null, row != .null, payload(row) == nil { return true }
         // The affinity of a column makes a number of one kind of the other.
         switch (value, row) {

@@ -177,7 +177,7 @@ extension CapturedDatabase {
         }
     }
 
-    /// What this database knows of the replica: a backup has other ones, or no rows are different there.
+    /// The marks of how far this database has come with the replica: a backup has others, or no other rows.
     var marks: [SQLValue?] { get throws { try ["written", "applied", "replica"].map { try state($0) } } }
 
     /// Records that the rows are those of the objects of a version of the replica.

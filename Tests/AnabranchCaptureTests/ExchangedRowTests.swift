@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    /// What a row holds in between is never seen, and a target that does not come leaves nothing of it.
+    /// Nothing is left of the values that a row holds in between, also where its target does not come.
     @Test func aRowWhoseTargetIsMissingWaits() async throws {
         let schema = """
             CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
