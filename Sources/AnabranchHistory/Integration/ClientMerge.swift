@@ -97,7 +97,7 @@ struct ClientMerge: ~Copyable {
             switch stage {
             case .begin:
                 guard room.isLeft(beside: state) || merged.isEmpty,
-                    try beginRun(past: log, bytesMax: room.bytes, keepsState: state != nil)
+                    try beginRun(past: log, bytesMax: max(1, room.bytes), keepsState: state != nil)
                 else { return .merged }
                 state?.fetchAhead(merge.incoming, in: merge.arena)
             case .search:
