@@ -43,6 +43,28 @@ import Testing
         #expect(own == Array(1...Self.uploads + 1))
     }
 
+    @Test func aMergeThatHasLeftNothingInACommitGoesOnWithWhatOthersWrite() throws {
+        let store = InMemoryStore(isShared: true)
+        let slow = try SyncedFile.open(in: store, keepsState: true)
+        let quick = try SyncedFile.open(in: store, seed: 2, keepsState: true)
+        let client = try RoamingClient(at: slow), ident = client.file.ident
+        try client.come(to: slow)
+        try client.upload(to: slow)
+        _ = try slow.integrate(at: 1000)
+        try quick.write(at: 1000) { try $0.addClass("S", key: "_id", .int) }
+        try slow.follow()
+        var changeset = ChangesetWriter()
+        changeset.create(1)
+        try slow.enqueue(Upload([changeset.bytes], from: 2, base: 1), from: ident)
+        #expect(try slow.stepIntegration(at: 1000) == nil)
+        #expect(slow.isIntegrating)
+        try quick.write(at: 1000) { try $0.create("S", key: 1) }
+        try slow.follow()
+        #expect(!slow.isIntegrating && slow.integrationBytes > 0)
+        #expect(try slow.integrate(at: 1000).outcomes.map(\.newVersions) == [1])
+        #expect(!slow.hasQueuedUploads)
+    }
+
     /// Merges for some steps, and commits if that is enough.
     private func merge(_ file: SyncedFile, in store: InMemoryStore) throws {
         var isMerged = false

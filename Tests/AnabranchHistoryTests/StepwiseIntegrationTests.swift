@@ -89,6 +89,33 @@ import Testing
         try other.verify()
     }
 
+    @Test("others that write whenever a merge has met what there was wait for it in the end")
+    func overtaken() throws {
+        let (file, _) = try begin(keepsState: true)
+        var idents: [ClientFileID] = []
+        for number in 2..<1_000 where idents.isEmpty {
+            // In a running server, a write waits for an integration under way.
+            if !file.isIntegrating {
+                _ = try file.write(at: 11) { tx in _ = try tx.create("T", key: .int(Int64(number))) }
+            }
+            idents += try file.stepIntegration(at: 1000)?.outcomes.map(\.ident) ?? []
+        }
+        #expect(idents == [3] && !file.hasQueuedUploads)
+        #expect(try file.log().map(\.origin).suffix(2) == [3, 3])
+    }
+
+    @Test func aMergeThatMeetsTheEndOfAStepHasOneOfItsOwnBeforeItIsSetAside() throws {
+        let test = try TestStore(.memory), file = try Self.open(test)
+        defer { _ = test }
+        try file.enqueue(Upload([Self.updates[0]], timestamp: 10), from: 3)
+        #expect(try file.stepIntegration(at: 1000) == nil)
+        #expect(file.isIntegrating && !file.hasLongUploads)
+        var limit = StepLimit.none
+        #expect(try file.advanceIntegration(at: 1000, until: &limit))
+        #expect(try SyncedFile.commitIntegrations(of: [file])[0].get().outcomes.map(\.newVersions) == [1])
+        #expect(!file.hasQueuedUploads)
+    }
+
     @Test func uploadsThatComeMeanwhileWaitForTheNextIntegration() throws {
         let (file, _) = try begin()
         try file.enqueue(Upload([Self.updates[1]], from: 2, timestamp: 11), from: 3)

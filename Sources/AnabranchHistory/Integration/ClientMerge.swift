@@ -63,6 +63,10 @@ struct ClientMerge: ~Copyable {
     private(set) var metVersion: ServerVersion = 0
     /// True if the run has met all entries but those that others have committed since.
     private var isContinued = false
+    /// The steps that the run has taken to meet the entries that it looks for, and those that it took the time before.
+    private var stepCount = 0, stepCountBefore = Int.max
+    /// True if others add entries about as fast as the run meets them.
+    private(set) var isOvertaken = false
     /// The last changeset that is merged.
     private(set) var mergedThrough: UploadCursor?
 
@@ -93,6 +97,7 @@ struct ClientMerge: ~Copyable {
         past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?,
         room: inout CommitRoom, until limit: inout StepLimit
     ) throws(HistoryError) -> Progress {
+        stepCount += 1
         while true {
             switch stage {
             case .begin:
@@ -114,6 +119,8 @@ struct ClientMerge: ~Copyable {
                 stage = .apply
             case .apply:
                 if log.version > metVersion {
+                    if stepCount > stepCountBefore / 2 { isOvertaken = true }
+                    (stepCount, stepCountBefore) = (0, stepCount)
                     beginMeeting(after: metVersion, through: log.version)
                     continue
                 }
@@ -154,6 +161,7 @@ struct ClientMerge: ~Copyable {
         for index in merge.incoming { try merge.arena.checkErasures(in: index, by: options.destructiveSchema) }
         keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
         isContinued = false
+        (stepCount, stepCountBefore, isOvertaken) = (0, .max, false)
         if base < log.version || restoringCount > 0 {
             beginMeeting(after: base, through: log.version)
         } else {

@@ -27,6 +27,8 @@ struct Integration: ~Copyable {
         var changesets: ArraySlice<UploadedChangeset>
         /// True if the changesets begin with the withheld part of the client's schema.
         var hasWithheldSchema = false
+        /// True if a step has ended before its first run did.
+        fileprivate var isLong = false
         fileprivate(set) var stateBefore: PendingState?
         /// The name of the upload for the watch.
         let watched: Checksum?
@@ -50,7 +52,7 @@ struct Integration: ~Copyable {
     private var current: Current?
     /// The merge of the only client, as an earlier integration has left it.
     private var kept: Current?
-    /// The client whose merge has not ended within a step, and goes on in another integration.
+    /// The client whose merge has taken longer than a step, and goes on in another integration.
     private var unfinished: Current?
     /// The client that has used its share of time, and is to go on apart from others.
     private(set) var overdue: ClientFileID?
@@ -104,7 +106,7 @@ struct Integration: ~Copyable {
         }
     }
 
-    /// Continues until the step is over. A merge that does not end with it leaves the integration (`takeUnfinished`).
+    /// Continues until the step is over. A merge that takes longer leaves the integration (`takeUnfinished`).
     /// - Parameter view: the file; its log ends where it did when the integration began.
     /// - Returns: whether everything that the commit takes is merged.
     mutating func advance(over view: any FileView, until limit: inout StepLimit) -> Bool {
@@ -156,12 +158,17 @@ struct Integration: ~Copyable {
 
     /// - Returns: whether the integration is over.
     private mutating func pause(_ client: consuming Current) -> Bool {
-        pauseCount += 1
-        // It has left nothing in the state, and can go on past a longer log.
         if client.merge.mergedCount == 0 {
-            unfinished = consume client
-            return true
+            // It has left nothing in the state, and can go on past a longer log.
+            if client.isLong, !client.merge.isOvertaken {
+                unfinished = consume client
+                return true
+            }
+            (client.isLong, room.bytes) = (true, 0)
+            current = consume client
+            return false
         }
+        pauseCount += 1
         if pauseCount >= Self.steps.enough {
             room.bytes = 0
             overdue = client.file.ident
@@ -173,8 +180,14 @@ struct Integration: ~Copyable {
         return false
     }
 
-    /// The client whose merge has not ended within a step. It has left nothing in the commit.
+    /// The client whose merge has taken longer than a step. It has left nothing in the commit.
     mutating func takeUnfinished() -> Current? { unfinished.take() }
+
+    /// The client whose merge is under way, if it has left nothing in the commit. To be called when that is given up.
+    mutating func takeBegun() -> Current? {
+        guard let client = current.take(), client.merge.mergedCount == 0 else { return nil }
+        return client
+    }
 
     private mutating func restart(_ client: inout Current, with changesets: ArraySlice<UploadedChangeset>) {
         state = client.stateBefore?.restored()
@@ -261,6 +274,8 @@ struct Integration: ~Copyable {
         if var client = kept.take(), client.canContinue(file, generation, at: head) {
             (client.file, client.logBase, client.stateBefore) = (file, head.baseVersion, state)
             client.merge.resume(sharing: decodedEntries)
+            // The commit ends with its run, which is not merged again because of what follows.
+            room.bytes = 0
             return client
         }
         return Current(

@@ -63,7 +63,8 @@ extension SyncedFile {
     package var integrationBytes: Int { (integration?.memoryBytes ?? 0) + queue.mergeBytes }
 
     /// Merges queued uploads until the step is over, and shows what they became to the observers. Between steps,
-    /// everything else may go on, from what is committed. A merge that takes longer than a step is set aside.
+    /// everything else may go on, from what is committed. A merge that takes longer than a step of its own is set
+    /// aside.
     /// - Parameters:
     ///   - time: seconds since 1970.
     ///   - isLong: whether to go on with a merge that is set aside, although new uploads wait.
@@ -78,7 +79,11 @@ extension SyncedFile {
             let long = isNew && (isLong || queue.new.isEmpty) ? queue.nextLong() : nil
             let uploads = long?.queue ?? queue.new
             let isMerged = try read(missesTail: uploads.missesTail(tail)) { view throws(HistoryError) in
-                if isNew { integration = begin(uploads, long?.merge.take(), at: try view.head(), state, max(1, time)) }
+                if isNew {
+                    // Where that fails, the merge stays.
+                    let head = try view.head()
+                    integration = begin(uploads, long?.merge.take(), at: head, state, max(1, time))
+                }
                 return integration?.advance(over: view, until: &limit) ?? true
             }
             if let client = integration?.takeUnfinished() { queue.setAside(client) }
@@ -117,11 +122,12 @@ extension SyncedFile {
         try store.read(id) { [head] view throws(HistoryError) in try view.requireHead(head, of: id) }
     }
 
-    /// Gives up the integration: everything stays queued, and is merged again. Merges that are set aside go on, unless
-    /// they have met what it would have added.
+    /// Gives up the integration: everything stays queued, and is merged again. Merges that are set aside go on, as does
+    /// one that has left nothing in the integration, unless they have met what it would have added.
     package func dropIntegration() {
         observation = nil
         if isIntegrating { state?.forgetReads(beyond: readBytesBefore) }
+        if let client = integration?.takeBegun() { queue.setAside(client) }
         integration = nil
         queue.dropMerges(beyond: head.version)
     }
