@@ -134,7 +134,7 @@ struct ClientMerge: ~Copyable {
     }
 
     /// The version on which the changesets of the run were made.
-    var base: ServerVersion { ServerVersion(rawValue: merge.base) }
+    private var base: ServerVersion { ServerVersion(rawValue: merge.base) }
 
     /// The number of changesets that are merged, and applied to the state.
     var mergedCount: Int { merged.count - restoringCount }

@@ -21,8 +21,6 @@ struct Integration: ~Copyable {
         fileprivate(set) var file: ClientFile
         /// The generation to merge with; nil for the log alone.
         let generation: Generation?
-        /// The version after which the log began when the merge was last continued.
-        fileprivate(set) var logBase: ServerVersion
         /// The changesets that are not in the log yet.
         var changesets: ArraySlice<UploadedChangeset>
         /// True if the changesets begin with the withheld part of the client's schema.
@@ -271,16 +269,16 @@ struct Integration: ~Copyable {
         try check(changesets, of: upload, after: file.uploadCursor, log.version)
         if let generation { try check(changesets, in: generation) }
         log.added.indexEntries()
-        if var client = kept.take(), client.canContinue(file, generation, at: head) {
-            (client.file, client.logBase, client.stateBefore) = (file, head.baseVersion, state)
+        if var client = kept.take(), client.canContinue(file, generation) {
+            (client.file, client.stateBefore) = (file, state)
             client.merge.resume(sharing: decodedEntries)
             // The commit ends with its run, which is not merged again because of what follows.
             room.bytes = 0
             return client
         }
         return Current(
-            uploads: uploads, file: file, generation: generation, logBase: head.baseVersion, changesets: changesets,
-            stateBefore: state, watched: try options.watch?.check(changesets, from: ident, at: time),
+            uploads: uploads, file: file, generation: generation, changesets: changesets, stateBefore: state,
+            watched: try options.watch?.check(changesets, from: ident, at: time),
             merge: ClientMerge(of: changesets, from: ident, options: options, isOfLog: generation == nil))
     }
 
@@ -368,10 +366,10 @@ extension Integration {
 }
 
 extension Integration.Current {
-    /// True if nothing has happened to the client since its merge was set aside but that others have written.
-    fileprivate func canContinue(_ file: ClientFile, _ generation: Generation?, at head: FileHead) -> Bool {
-        guard self.file.uploadCursor == file.uploadCursor, self.generation == generation else { return false }
-        return head.baseVersion == logBase || head.baseVersion <= merge.base
+    /// True if nothing has happened to the client since its merge was set aside but that others have written. What it
+    /// meets has not been trimmed: its generation has it, or the log, which does not begin after its changesets.
+    fileprivate func canContinue(_ file: ClientFile, _ generation: Generation?) -> Bool {
+        self.file.uploadCursor == file.uploadCursor && self.generation == generation
     }
 }
 
