@@ -29,10 +29,13 @@ extension FolderMirror {
                 }
             }
         }
-        // No small one waits for a large one, and no other change for more than some of these.
+        // No small one waits for a large one, and no other change for more than some of these. Those that had to wait
+        // come first: others may take all of the time, and fail.
+        let former = bell == nil ? [] : waiting
+        func rank(_ entry: SpaceEntry) -> (Int, Int64) { (former.contains(entry.key) ? 0 : 1, entry.size) }
         let end = ContinuousClock.now + Self.timeAtOnce
         var byteCount: Int64 = 0, others: [SpaceEntry] = []
-        for entry in coming.sorted(by: { $0.size < $1.size }) {
+        for entry in coming.sorted(by: { rank($0) < rank($1) }) {
             let isInTime = byteCount < bytesAtOnce && (bell == nil || .now < end)
             guard isInTime, !comesByItself(entry) else {
                 others.append(entry)
