@@ -24,10 +24,10 @@ import Testing
             try await device.connect()
         }
 
-        func start() throws {
+        func start(pause: Duration = .seconds(86_400)) throws {
             let mirror = try FolderMirror(
                 device.space, folder: folder, database: device.folder.appendingPathComponent("rows").path,
-                pause: .seconds(86_400), tell: { _ in self.bell.ring() },
+                pause: pause, tell: { _ in self.bell.ring() },
                 mount: { path in
                     self.looks.withLock { $0 += 1 }
                     return FolderMark.mount(of: path)
@@ -145,11 +145,11 @@ import Testing
         }
     }
 
-    /// As by programs that change the tags of a file of music, and keep its time.
-    @Test func whatKeepsItsSizeAndTimeGoesUp() async throws {
+    /// As by programs that change the tags of a file of music, and keep its time; also while everything is looked at.
+    @Test(arguments: [86_400, 0]) func whatKeepsItsSizeAndTimeGoesUp(pause: Int) async throws {
         try await FilesRig.run { rig in
             let machine = try await Running("one", in: rig)
-            try machine.start()
+            try machine.start(pause: .seconds(pause))
             for text in ["one", "two"] {
                 try await machine.run("echo \(text) > a; touch -d 2001-01-01 a")
                 try await Running.settle([machine])

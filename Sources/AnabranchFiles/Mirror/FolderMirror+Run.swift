@@ -32,19 +32,18 @@ extension FolderMirror {
     /// - Returns: nil if everything has to be looked at.
     private func look(at watch: FolderWatch) async throws -> FolderScan? {
         let place = place
-        var scan: FolderScan?, paths: Set<SpacePath> = [], written: Set<SpacePath> = []
+        var scan: FolderScan?, paths: Set<SpacePath> = []
         for _ in 0..<Self.partsMax {
             let news = watch.take()
+            written.formUnion(news.written)
             guard !news.hasMore else { return nil }
             let more = news.paths.union(scan.map(otherPlaces) ?? [])
             if scan != nil, news.paths.isEmpty, more.isSubset(of: paths) { break }
             paths.formUnion(more)
-            written.formUnion(news.written)
             let all = paths
             scan = try await space.disk.run { FolderScan(all, in: place) }
             guard scan != nil else { return nil }
         }
-        scan?.written = written
         return scan.flatMap { isPlain($0) ? $0 : nil }
     }
 

@@ -40,6 +40,8 @@ package actor FolderMirror {
     private var isPartial = false
     /// The keys of files whose contents come with the next comparison, or by themselves.
     var waiting: Set<UUID> = []
+    /// The files that somebody has had open to write, and has closed, since the last comparison.
+    var written: Set<SpacePath> = []
     /// Rings when there is something to compare, while the mirror runs.
     var bell: Bell?
     /// The large content that comes by itself.
@@ -97,7 +99,7 @@ package actor FolderMirror {
     @discardableResult
     package func compare() async throws -> Int {
         (isAllDue, largeEnds) = (false, largeEnds.filter(\.value))
-        place.watch?.beginAnew()
+        written.formUnion(place.watch?.beginAnew() ?? [])
         _ = shown?.take()
         let place = place, start = ContinuousClock.now
         let scan = try await space.disk.run { try FolderScan(place) }
@@ -165,7 +167,8 @@ package actor FolderMirror {
     // MARK: From the folder to the space
 
     private func takeUp(_ scan: FolderScan) async throws {
-        let found = scan.found
+        let found = scan.found, written = written
+        self.written = []
         try forgetLeft(found)
         try await takeUpMoves(scan, isFolder: true)
         try await takeUpDeletions(replaced(by: found))
@@ -186,12 +189,13 @@ package actor FolderMirror {
         try await takeUpMoves(scan, isFolder: false)
         for path in new {
             guard let now = found[path], !now.isFolder else { continue }
-            let former = rows.row(at: path)?.found, isWritten = scan.written.contains(path)
+            let former = rows.row(at: path)?.found, isWritten = written.contains(path)
             guard former != now || former?.mayDiffer(from: now, isWritten: isWritten) == true else { continue }
             try await attempt(path) {
                 do {
                     try await self.takeUp(path, now)
                 } catch let error as SpaceError {
+                    if isWritten { self.written.insert(path) }
                     // Something that has changed or gone meanwhile is looked at again.
                     guard FolderScan.look(self.path(path)) == now else { return }
                     throw error

@@ -66,8 +66,6 @@ struct FolderScan: Sendable {
     private(set) var mounts: Set<SpacePath> = []
     /// The paths that were looked at, each with everything below it; nil if everything was.
     let paths: Set<SpacePath>?
-    /// The files that somebody has had open to write, and has closed.
-    var written: Set<SpacePath> = []
     private let place: Place
     private var ownMount: UInt64
 

@@ -63,9 +63,10 @@ final class FolderWatch: Sendable {
     var isComplete: Bool { state.withLock { $0.isComplete } }
 
     /// Forgets what has changed, and which folders are not watched: now everything is looked at.
-    func beginAnew() {
-        _ = take()
+    /// - Returns: the files that somebody has had open to write, and has closed.
+    func beginAnew() -> Set<SpacePath> {
         state.withLock { $0.isComplete = true }
+        return take().written
     }
 
     /// Watches a folder, and not those in it. One that is watched already has this path from now on.
