@@ -31,8 +31,9 @@ extension Application {
                 failed = try application.vacate(group)
                 for isLast in [false, true] where failed.isEmpty {
                     application.isProvisional = !isLast
-                    for (dirty, object) in group where try !application.succeeds({ try $0.carryOut(dirty, object) }) {
-                        failed.insert(dirty)
+                    for (dirty, object) in group {
+                        application.outcome.waiting[dirty] = nil
+                        if try !application.succeeds({ try $0.carryOut(dirty, object) }) { failed.insert(dirty) }
                     }
                 }
                 if !failed.isEmpty || application.db.hasDeferredViolations { throw IsBusy() }
@@ -68,11 +69,9 @@ extension Application {
         guard let values = try database.readRow(row.key, of: table)?.values else { return }
         let unused = try changes(of: values, dirty, object, plan).new.map { index, value in
             let column = table.properties[index]
-            if !column.isNotNull, !table.shape.keyColumns.contains(column.name) {
-                return (index: index, value: SQLValue.null)
-            }
-            if value == .null { throw IsBusy() }
-            return (index: index, value: values[index].unused)
+            guard value == .null else { return (index: index, value: values[index].unused) }
+            if column.isNotNull || table.shape.keyColumns.contains(column.name) { throw IsBusy() }
+            return (index: index, value: SQLValue.null)
         }
         if !unused.isEmpty { try set(unused, in: row, values, dirty, plan) }
     }
