@@ -42,11 +42,13 @@ extension RowApplication {
 }
 
 extension BridgeDatabase {
-    /// The columns of unique indexes that can hold values for a while that no other row has, with such values in SQL.
+    /// The columns of unique indexes that can hold values for a while that no other row has, with such values in SQL. A
+    /// NULL would reach rows that refer to a column, and stay there.
     fileprivate func vacatedColumns(of table: BridgedTable) throws -> [ExactString: String] {
         let found = try db.query(
             """
-            SELECT DISTINCT a.attname, a.attnotnull OR t.typnotnull FROM pg_index i
+            SELECT DISTINCT a.attname, a.attnotnull OR t.typnotnull OR EXISTS (SELECT FROM pg_constraint
+              WHERE contype = 'f' AND confrelid = i.indrelid AND a.attnum = ANY (confkey)) FROM pg_index i
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
             JOIN pg_type t ON t.oid = a.atttypid WHERE i.indrelid = $1::oid AND i.indisunique
             """, [.text(table.oid)])

@@ -188,6 +188,28 @@ import Testing
         }
     }
 
+    /// Rows of the application that refer to them follow.
+    @Test func uniqueValuesThatOthersReferToAreExchanged() async throws {
+        let schema = """
+            CREATE TABLE note (id bigint PRIMARY KEY, title text UNIQUE);
+            CREATE TABLE own (id bigint, title text REFERENCES note (title) ON UPDATE CASCADE)
+            """
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run("INSERT INTO note VALUES (1, 'a'), (2, 'b'); INSERT INTO own SELECT * FROM note")
+            try await bridge.synchronize()
+            try await device.waitForDownload()
+            try await device.change { transaction in
+                try transaction.object("note", key: 1)?.set("title", to: "b")
+                try transaction.object("note", key: 2)?.set("title", to: "a")
+            }
+            try await bridge.synchronize()
+            for table in ["note", "own"] {
+                #expect(try world.app.rows("SELECT id, title FROM \(table) ORDER BY id") == ["1|b", "2|a"])
+            }
+        }
+    }
+
     @Test func partitionsBringRowsAndTakeThemAway() async throws {
         let schema = """
             CREATE TABLE note (id bigint PRIMARY KEY, title text, n bigint) PARTITION BY RANGE (id);
