@@ -54,7 +54,9 @@ extension BridgedTable {
         }
 
         /// True if values that are not written over each other can differ.
-        var hasEqualValues: Bool { list == nil && (isArray || [.json, .date, .decimal].contains(kind)) }
+        var hasEqualValues: Bool {
+            list == nil && (isArray || [.json, .date, .decimal, .float, .double].contains(kind))
+        }
     }
 }
 

@@ -57,24 +57,29 @@ import Testing
         }
     }
 
-    /// Others write the row: what objects do not know of is not taken away, nor NULL made an array without elements.
+    /// Others write the row: what objects do not know of is not taken away, nor NULL made an array without elements, nor
+    /// 0 made −0.
     @Test func whatNoPropertyHoldsStaysInARowThatDevicesWrite() async throws {
         let schema = """
             CREATE TABLE note (id bigint PRIMARY KEY, title text, at timestamptz, days date[], total numeric, places int[],
-              tags text[], meta jsonb)
+              tags text[], meta jsonb, x float8)
             """
         try await BridgeWorld.run(schema, ["note"]) { world in
             let device = try await world.device(), bridge = try await world.bridge()
             try world.app.run(
                 """
-                INSERT INTO note VALUES
-                  (1, 'a', 'infinity', '{2020-01-01,infinity}', repeat('9', 40)::numeric, '{{1,2},{3,4}}', NULL, 'null')
+                INSERT INTO note VALUES (1, 'a', 'infinity', '{2020-01-01,infinity}', repeat('9', 40)::numeric,
+                  '{{1,2},{3,4}}', NULL, 'null', 0)
                 """)
             try await bridge.synchronize()
             try await device.waitForDownload()
-            let values = "SELECT at, days, total, places, tags, meta FROM note"
+            let values = "SELECT at, days, total, places, tags, meta, x FROM note"
             let before = try world.app.rows(values)
-            try await device.change { try $0.object("note", key: 1)?.set("title", to: "b") }
+            try await device.change { transaction in
+                let note = try transaction.object("note", key: 1)
+                try note?.set("title", to: "b")
+                try note?.set("x", to: .double(-0.0))
+            }
             try await bridge.synchronize()
             #expect(try world.app.rows(values) == before)
             #expect(try world.app.rows("SELECT title FROM note") == ["b"])
