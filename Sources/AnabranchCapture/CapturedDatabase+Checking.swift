@@ -55,7 +55,7 @@ extension CapturedDatabase {
     }
 
     /// Makes the triggers of a table again, and has its rows compared.
-    /// - Throws: `CaptureError` if it has another primary key.
+    /// - Throws: `CaptureError` if its primary key has another form.
     func renew(_ table: CapturedTable) throws {
         try checkKeys(of: table)
         try addGuids(to: table, among: tables, isNew: false)
@@ -68,7 +68,8 @@ extension CapturedDatabase {
         try set("repair", to: .int(1))
     }
 
-    /// Refuses a table whose primary key is another one than when its rows were seen: no row would have its object.
+    /// Refuses a table whose primary key has another form than when its rows were seen, as other columns in number: no
+    /// row would have its object.
     private func checkKeys(of table: CapturedTable) throws {
         for order in ["ASC", "DESC"] {
             let first = "SELECT key FROM sync_row WHERE tbl = ? ORDER BY key \(order) LIMIT 1"
