@@ -258,7 +258,8 @@ struct SpaceTree: Sendable {
     func alike(_ key: UUID) -> Set<UUID> {
         guard let node = nodes[key] else { return [key] }
         // Another one may be shown with the number that is in its name.
-        let others = node.name.contains(")") ? children[node.parent] : named[node.parent]?[node.name]
+        let mayBeNumber = node.name.contains(")") && mayHaveEqualNames(node.parent)
+        let others = mayBeNumber ? children[node.parent] : named[node.parent]?[node.name]
         return (others ?? []).union([key])
     }
 
