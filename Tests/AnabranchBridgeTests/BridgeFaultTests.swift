@@ -196,7 +196,7 @@ import Testing
             """
         try await BridgeWorld.run(schema, ["note"]) { world in
             let device = try await world.device(), bridge = try await world.bridge()
-            try world.app.run("INSERT INTO note VALUES (1, 'a'), (2, 'b'); INSERT INTO own SELECT * FROM note")
+            try world.app.run("INSERT INTO note VALUES (1, 'a'), (2, 'b'); INSERT INTO own SELECT id, title FROM note")
             try await bridge.synchronize()
             try await device.waitForDownload()
             try await device.change { transaction in
