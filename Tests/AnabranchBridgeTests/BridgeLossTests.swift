@@ -57,12 +57,12 @@ import Testing
         }
     }
 
-    /// Others write the row: what objects do not know of is not taken away, nor NULL made an array without elements, nor
-    /// 0 made −0.
+    /// Others write the row: what objects do not know of is not taken away, nor NULL made an array without elements,
+    /// nor 0 made −0.
     @Test func whatNoPropertyHoldsStaysInARowThatDevicesWrite() async throws {
         let schema = """
-            CREATE TABLE note (id bigint PRIMARY KEY, title text, at timestamptz, days date[], total numeric, places int[],
-              tags text[], meta jsonb, x float8)
+            CREATE TABLE note (id bigint PRIMARY KEY, title text, at timestamptz, days date[], total numeric,
+              places int[], tags text[], meta jsonb, x float8)
             """
         try await BridgeWorld.run(schema, ["note"]) { world in
             let device = try await world.device(), bridge = try await world.bridge()
