@@ -264,3 +264,17 @@ enum SQLiteFixture {
         try queue.close()
     }
 }
+
+extension Array where Element == (ident: ClientFileID, upload: Upload) {
+    /// Removes the first changesets of a client.
+    mutating func take(_ count: Int, from ident: ClientFileID) -> [UploadedChangeset] {
+        var taken: [UploadedChangeset] = []
+        while taken.count < count, let place = firstIndex(where: { $0.ident == ident }) {
+            let part = self[place].upload.changesets.prefix(count - taken.count)
+            taken += part
+            self[place].upload.changesets.removeFirst(part.count)
+            if self[place].upload.changesets.isEmpty { remove(at: place) }
+        }
+        return taken
+    }
+}

@@ -226,7 +226,7 @@ final class Workload {
         for outcome in report.outcomes {
             let isRogue = !participants.contains { $0.client.ident == outcome.ident }
             try require((outcome.refusal != nil) == isRogue, "I-18: \(outcome)")
-            let changesets = takeQueued(outcome.newVersions, from: outcome.ident)
+            let changesets = queued.take(outcome.newVersions, from: outcome.ident)
             expected += changesets.count
             let upload = Upload(progress: UploadCursor(), changesets: changesets)
             if !changesets.isEmpty { try reference.integrate(upload, from: outcome.ident) }
@@ -236,18 +236,6 @@ final class Workload {
         try require(file.version == before + UInt64(expected), "I-15: \(file.version) after \(before)")
         try require(report.madeVersions == (expected > 0), "I-40")
         for participant in participants { try checkRow(of: participant) }
-    }
-
-    /// Removes the first changesets that a client has queued.
-    private func takeQueued(_ count: Int, from ident: ClientFileID) -> [UploadedChangeset] {
-        var taken: [UploadedChangeset] = []
-        while taken.count < count, let place = queued.firstIndex(where: { $0.ident == ident }) {
-            let part = queued[place].upload.changesets.prefix(count - taken.count)
-            taken += part
-            queued[place].upload.changesets.removeFirst(part.count)
-            if queued[place].upload.changesets.isEmpty { queued.remove(at: place) }
-        }
-        return taken
     }
 
     /// - Returns: nil if more steps are needed.

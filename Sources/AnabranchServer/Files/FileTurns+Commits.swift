@@ -137,6 +137,17 @@ extension FileTurns {
         }
     }
 
+    /// True while merges have begun, and are not committed.
+    var isMerging: Bool {
+        guard let sessions else { return false }
+        return sessions.flexible?.hasLongUploads ?? (sessions.file.isIntegrating || sessions.file.hasLongUploads)
+    }
+
+    var hasNewUploads: Bool {
+        guard let sessions else { return false }
+        return sessions.flexible?.hasNewUploads ?? (sessions.file.hasNewUploads && !sessions.file.isIntegrating)
+    }
+
     func recordLongMerge() {
         let bytes = sessions?.file.integrationBytes ?? 0
         guard bytes > 0 || isLongMerge else { return }

@@ -128,17 +128,6 @@ final class FileTurns {
     /// True if the file is closed, and there is nothing left to keep.
     var isOver: Bool { sessions == nil && pending == nil && nextTurn == nil }
 
-    /// True while merges have begun, and are not committed.
-    var isMerging: Bool {
-        guard let sessions else { return false }
-        return sessions.flexible?.hasLongUploads ?? (sessions.file.isIntegrating || sessions.file.hasLongUploads)
-    }
-
-    var hasNewUploads: Bool {
-        guard let sessions else { return false }
-        return sessions.flexible?.hasNewUploads ?? (sessions.file.hasNewUploads && !sessions.file.isIntegrating)
-    }
-
     /// Fails the jobs that still wait: they will not be done.
     func failJobs() {
         deliverReplies()

@@ -10,8 +10,9 @@ import Synchronization
 @testable import AnabranchOverTheAirDevice
 @testable import AnabranchOverTheAirWire
 
-/// Devices of all kinds on one account, a Realm client and others who write at the head of its file, with everything that
-/// may go wrong between them. One seed decides what happens, but for the keys and names that server and devices draw.
+/// Devices of all kinds on one account, a Realm client and others who write at the head of its file, with everything
+/// that may go wrong between them. One seed decides what happens, but for the keys and names that server and devices
+/// draw.
 final class DeviceWorld {
     /// Something that random worlds have to come to.
     enum Event: String, CaseIterable, Sendable {
