@@ -65,6 +65,8 @@ struct ClientMerge: ~Copyable {
     private var isContinued = false
     /// The steps that the run has taken to meet the entries that it looks for, and those that it took the time before.
     private var stepCount = 0, stepCountBefore = Int.max
+    /// The number of steps for which others wait at most: who also writes what the run has to meet could hold them up.
+    private static let heldStepsMax = 64
     /// True if others add entries about as fast as the run meets them.
     private(set) var isOvertaken = false
     /// The last changeset that is merged.
@@ -119,7 +121,7 @@ struct ClientMerge: ~Copyable {
                 stage = .apply
             case .apply:
                 if log.version > metVersion {
-                    if stepCount > stepCountBefore / 2 { isOvertaken = true }
+                    isOvertaken = isOvertaken || stepCount > stepCountBefore / 2 && stepCount <= Self.heldStepsMax
                     (stepCount, stepCountBefore) = (0, stepCount)
                     beginMeeting(after: metVersion, through: log.version)
                     continue
