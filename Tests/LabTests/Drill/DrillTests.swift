@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `anabranch-lab drill`: passes where backups are restored as they have to be, and fails where they are not.
-@Suite(.timeLimit(.minutes(30))) struct DrillTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct DrillTests {
     @Test("clients of a restored backup go on or are told to reset, and all end in one state")
     func passes() async throws {
         let answer = try await LabProcess.run(["drill", "--serve", LabProcess.server, "--count", "3", "--seed", "1"])

@@ -4,7 +4,7 @@ import Testing
 @testable import anabranch_lab
 
 /// The built command attacks the built server, as little as it can.
-@Suite struct AttackTests {
+@Suite(.serialized) struct AttackTests {
     private static func attack(_ arguments: String...) async throws -> LabProcess.Answer {
         try await LabProcess.run(["attack"] + arguments)
     }

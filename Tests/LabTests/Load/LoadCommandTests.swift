@@ -4,7 +4,7 @@ import Testing
 @testable import anabranch_lab
 
 /// The built command brings small loads to the built server, each in a process of its own.
-@Suite struct LoadCommandTests {
+@Suite(.serialized) struct LoadCommandTests {
     /// The report that every load prints.
     private struct Line: Decodable {
         typealias Numbers = [String: Double]

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch-lab torture`, `replica random` and `bench replica`.
-@Suite(.timeLimit(.minutes(30))) struct ReplicaCommandTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ReplicaCommandTests {
     /// 30 killed processes; 1,000: `anabranch-lab torture --clients 8 --cycles 500`.
     @Test("replicas that are killed beside their server end in one state, with all that they have committed, once")
     func torture() async throws {
