@@ -189,8 +189,12 @@ package actor FolderMirror {
         try await takeUpMoves(scan, isFolder: false)
         for path in new {
             guard let now = found[path], !now.isFolder else { continue }
-            let former = rows.row(at: path)?.found, isWritten = written.contains(path)
-            guard former != now || former?.mayDiffer(from: now, isWritten: isWritten) == true else { continue }
+            let row = rows.row(at: path), isWritten = written.contains(path)
+            if let row, row.found == now {
+                guard row.found.mayDiffer(from: now, isWritten: isWritten) else { continue }
+                // One that is elsewhere in the space gets its place there first; here it would be a new one.
+                guard (try? space.info(path))?.key == row.key else { continue }
+            }
             try await attempt(path) {
                 do {
                     try await self.takeUp(path, now)
