@@ -54,7 +54,9 @@ import Testing
         ],
         "AnabranchPostgres": ["AnabranchCore", "AnabranchHistory", "AnabranchPostgresWire", "Crypto", "Foundation"],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
-        "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
+        "AnabranchSQLite": [
+            "AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB", "GRDBSQLite",
+        ],
         "AnabranchServer": [
             "AnabranchCore", "AnabranchExplain", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol",
             "AnabranchHistory", "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "Logging", "Metrics",

@@ -63,7 +63,7 @@ extension FolderMirror {
     /// others may have as well, with other letters.
     private func isPlain(_ scan: FolderScan) -> Bool {
         var nameCounts: [UInt64: Int] = [:]
-        for now in scan.found.values { nameCounts[now.inode, default: 0] += 1 }
+        for found in scan.found.values { nameCounts[found.inode, default: 0] += 1 }
         return scan.found.allSatisfy { path, now in
             let row = rows.row(at: path)
             if row?.found == now { return true }
