@@ -81,7 +81,7 @@ public final class SyncedFile {
     var identified: [ClientFileID: UInt64] = [:]
     /// The integration of the first queued uploads; nil between a commit and the next step.
     var integration: Integration?
-    /// What it has merged, while the observers are shown it; nil before.
+    /// The entries that it has merged, while the observers are shown them; nil before.
     var observation: Observation?
     /// The bytes that were read of the state when it began.
     var readBytesBefore = 0

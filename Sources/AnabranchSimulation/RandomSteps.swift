@@ -4,7 +4,7 @@ import Synchronization
 
 /// The limits of steps: each is over after as much work as the seed says, or never.
 final class RandomSteps: Sendable {
-    /// What is left of a step.
+    /// The rest of a step.
     private final class Rest: Sendable {
         private let questions: Atomic<Int>
 

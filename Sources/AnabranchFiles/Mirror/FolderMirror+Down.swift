@@ -50,7 +50,7 @@ extension FolderMirror {
         beginLarge(others.filter(comesByItself))
     }
 
-    /// What may be otherwise in the space than before, and what both had in common of it.
+    /// The entries that may be otherwise in the space than before, and the rows of what both had in common of them.
     private func changes(_ keys: Set<UUID>?) throws -> (entries: [SpaceEntry], known: [MirrorRows.Row]) {
         guard let keys else { return (try space.everything(), Array(rows.byKey.values)) }
         let (entries, all) = try space.entries(of: keys) { rows.byKey[$0] != nil }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a mirror compares while it runs: what has changed, as far as that is known by name.
+/// The comparisons of a mirror that runs: of all that has changed, as far as that is known by name.
 extension FolderMirror {
     /// Keeps both equal until the task is cancelled.
     /// - Throws: `SpaceError` if another mirror has the folder, or it is replaced.

@@ -30,7 +30,7 @@ package actor FolderMirror {
     var rows: MirrorRows
     /// How the folder is looked at.
     var place: FolderScan.Place
-    /// What the space may show otherwise, while the mirror runs.
+    /// The entries that the space may show otherwise, while the mirror runs.
     var shown: ShownChanges?
     /// True if the next comparison has to look at everything.
     var isAllDue = true
@@ -131,7 +131,7 @@ package actor FolderMirror {
         return actionCount
     }
 
-    /// What both had in common of what was looked at.
+    /// The rows of what was looked at.
     private func rows(in scan: FolderScan) -> [MirrorRows.Row] {
         scan.paths.map { rows.rows(within: $0) } ?? Array(rows.byKey.values)
     }

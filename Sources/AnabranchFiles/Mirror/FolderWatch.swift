@@ -5,7 +5,7 @@ import Synchronization
 /// Tells what changes in folders of the disk, by name. Where the system has no such service, or its limit is reached,
 /// the mirror has to look at everything.
 final class FolderWatch: Sendable {
-    /// What has changed since the last question.
+    /// The changes since the last question.
     struct News: Sendable {
         /// The files and folders that have come, gone or changed.
         var paths: Set<SpacePath> = []
@@ -88,7 +88,7 @@ final class FolderWatch: Sendable {
         #endif
     }
 
-    /// What has changed since the last call: all that the system has told by now.
+    /// Takes the changes since the last call: all that the system has told by now.
     func take() -> News {
         state.withLock { state in
             #if os(Linux)

@@ -30,7 +30,7 @@ final class LongUploads {
 /// queue a client, so that nobody else waits for them.
 struct WaitingUploads {
     /// The memory that set-aside merges may occupy beside the one that was set aside first, in bytes.
-    static let memoryBytesMax = 64 << 20
+    private static let memoryBytesMax = 64 << 20
 
     private(set) var new = UploadQueue()
     /// In the order in which they were set aside.

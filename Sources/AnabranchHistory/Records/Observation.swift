@@ -17,7 +17,7 @@ struct Observation {
         self.records = records
     }
 
-    /// What the observers have set so far, sorted by place.
+    /// The records that the observers have set so far, sorted by place.
     var changes: [RecordChange] { records.sortedChanges }
 
     /// Shows at least one more entry, until the step is over.
