@@ -11,7 +11,7 @@ import Testing
 
     @Test func anAttackIsMeasuredAndJudged() async throws {
         let answer = try await Self.attack(
-            "refusals", "--counts", "changesets=3", "--alone-seconds", "0.2", "--serve", LabProcess.server)
+            "refusals", "--counts", "changesets=3", "--alone-seconds", "2", "--serve", LabProcess.server)
         // Whether bounds are kept depends on the machine, and whether all are named does not.
         let lines = answer.output.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
         #expect(!lines.isEmpty, "\(answer.complaint)")
