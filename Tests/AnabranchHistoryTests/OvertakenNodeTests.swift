@@ -10,14 +10,21 @@ import Testing
     private static let steps = 30
     private static let uploads: UInt64 = 100
 
-    @Test func itGetsThroughWithFewerUploadsAtATime() throws {
-        let store = InMemoryStore(isShared: true)
+    /// Two nodes, and a client that has uploaded to the first of them.
+    private static func nodes(
+        in store: InMemoryStore
+    ) throws -> (slow: SyncedFile, quick: SyncedFile, ident: ClientFileID) {
         let slow = try SyncedFile.open(in: store, keepsState: true)
         let quick = try SyncedFile.open(in: store, seed: 2, keepsState: true)
-        let client = try RoamingClient(at: slow), ident = client.file.ident
+        let client = try RoamingClient(at: slow)
         try client.come(to: slow)
         try client.upload(to: slow)
         _ = try slow.integrate(at: 1000)
+        return (slow, quick, client.file.ident)
+    }
+
+    @Test func itGetsThroughWithFewerUploadsAtATime() throws {
+        let store = InMemoryStore(isShared: true), (slow, quick, ident) = try Self.nodes(in: store)
         func write(_ key: UInt64) throws { try quick.write(at: 1000) { try $0.create("S", key: .int(Int64(key))) } }
         try quick.write(at: 1000) { try $0.addClass("S", key: "_id", .int) }
         for key in 1...Self.uploads { try write(key) }
@@ -44,13 +51,7 @@ import Testing
     }
 
     @Test func aMergeThatHasLeftNothingInACommitGoesOnWithWhatOthersWrite() throws {
-        let store = InMemoryStore(isShared: true)
-        let slow = try SyncedFile.open(in: store, keepsState: true)
-        let quick = try SyncedFile.open(in: store, seed: 2, keepsState: true)
-        let client = try RoamingClient(at: slow), ident = client.file.ident
-        try client.come(to: slow)
-        try client.upload(to: slow)
-        _ = try slow.integrate(at: 1000)
+        let store = InMemoryStore(isShared: true), (slow, quick, ident) = try Self.nodes(in: store)
         try quick.write(at: 1000) { try $0.addClass("S", key: "_id", .int) }
         try slow.follow()
         var changeset = ChangesetWriter()
