@@ -10,9 +10,9 @@ import Synchronization
 final class StoreShard: Sendable {
     /// The cache of database pages for the connection that writes, in bytes: the pages of an object that is written
     /// again and again stay there.
-    static let writerCacheBytesMax = 16 << 20
+    static let writerCacheBytesMax = 6 << 20
     /// The same for all shards of a store together.
-    static let allWriterCachesBytesMax = 128 << 20
+    static let allWriterCachesBytesMax = 48 << 20
     /// Connections that read a shard at the same time. Each has two file descriptors, and stays open.
     static let readersMax = 16
     /// The same for all shards of a store together.
