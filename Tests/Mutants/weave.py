@@ -14,6 +14,8 @@ def read(path):
         what, place, old, *new = block.splitlines()
         if not old.startswith("- ") or len(new) > 1 or (new and not new[0].startswith("+ ")):
             sys.exit(f"{path}: cannot read:\n{block}")
+        if any(line.count("{") != line.count("}") for line in (old, *new)):
+            sys.exit(f"{path}: not a whole statement:\n{block}")
         yield what, *place.split(), old[2:], new[0][2:] if new else ""
 
 
