@@ -168,6 +168,27 @@ import Testing
         }
     }
 
+    #if os(Linux)
+    /// A mirror would take the end of the writing, if it came when the file has its name, for that of somebody else.
+    @Test func whatIsInItsPlaceAndClosedIsNotOpenAnyMore() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("draft-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let bytes = Array("1".utf8), chunk = ChunkHash(of: bytes), target = folder.appendingPathComponent("copy")
+        let content = try #require(Manifest(size: 1, chunks: [chunk]))
+        try Data().write(to: target)
+        let draft = try ContentDraft(content, in: folder.path) {}
+        try draft.write(bytes, of: chunk)
+        try draft.move(to: target.path).close()
+        let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap {
+            try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
+        }
+        #expect(!open.contains { $0.hasSuffix("\(folder.lastPathComponent)/copy") })
+        #expect(try Data(contentsOf: target) == Data(bytes))
+        withExtendedLifetime(draft) {}
+    }
+    #endif
+
     @Test func whatComesFromAPipeIsAContent() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), cache = device.space.cache, pipe = Pipe()

@@ -198,6 +198,28 @@ import Testing
         }
     }
 
+    /// As by `touch`: what the space has by then comes, also if it is that there is nothing any more.
+    @Test func whatWasOnlyTouchedHereIsNoConflict() async throws {
+        try await FilesRig.run { rig in
+            let machine = try await Machine("one", in: rig), space = machine.device.space, names = ["a", "b", "c", "d"]
+            for name in names { try await machine.device.put("/\(name)", "1") }
+            while try await machine.mirror.compare() > 0 {}
+            try await machine.device.put("/a", "2")
+            try await machine.device.put("/b", "")
+            try await space.delete(SpacePath("/c"))
+            try await space.move(SpacePath("/d"), to: SpacePath("/e"))
+            let date = Date(timeIntervalSince1970: 1_000_000_000)
+            for name in names {
+                try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: machine.url(name).path)
+            }
+            while try await machine.mirror.compare() > 0 {}
+            let tree = ["/a": "2", "/b": "", "/e": "1"]
+            #expect(try machine.tree() == tree)
+            #expect(try await machine.device.tree() == tree)
+            try await machine.device.close()
+        }
+    }
+
     @Test func aFileOfTheFarFutureIsMirrored() async throws {
         try await FilesRig.run { rig in
             let machine = try await Machine("one", in: rig)

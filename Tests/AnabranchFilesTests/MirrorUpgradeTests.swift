@@ -20,7 +20,8 @@ import Testing
             try await mirror()
             let database = try DatabaseQueue(path: rows)
             try await database.write { db in
-                try db.execute(sql: "ALTER TABLE mirrored DROP COLUMN born; DROP TABLE begun")
+                for name in ["born", "chunks"] { try db.execute(sql: "ALTER TABLE mirrored DROP COLUMN \(name)") }
+                try db.execute(sql: "DROP TABLE begun")
             }
             try database.close()
             let moved = try device.space.info(SpacePath("/moved")).key

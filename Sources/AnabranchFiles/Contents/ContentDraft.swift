@@ -16,6 +16,9 @@ final class ContentDraft: Sendable {
     private let content: Manifest
     private let path: String
     private let descriptor: Int32
+    /// The draft as an open file, which whoever gets the complete content closes. Nothing else keeps it open: a mirror
+    /// would take the end of that, if the file has its name by then, for somebody's writing.
+    let handle: FileHandle
     /// The numbers of the places at which a chunk stands.
     private let places: [ChunkHash: [Int]]
     private let onChunk: @Sendable () -> Void
@@ -38,10 +41,9 @@ final class ContentDraft: Sendable {
         // Somebody goes on with it.
         futimens(descriptor, nil)
         self.descriptor = descriptor
+        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         places = Dictionary(grouping: content.chunks.indices) { content.chunks[$0] }
     }
-
-    deinit { close(descriptor) }
 
     /// The chunks that have come, in all their places.
     func chunks() throws -> Set<ChunkHash> {
@@ -93,18 +95,11 @@ final class ContentDraft: Sendable {
         guard stat(target, &status) == 0 else { throw ContentCache.lastError(target) }
         _ = fchown(descriptor, .max, status.st_gid)
         fchmod(descriptor, status.st_mode & 0o777)
-        if rename(path, target) == 0 { return try handle() }
+        if rename(path, target) == 0 { return handle }
         guard errno == EXDEV else { throw ContentCache.lastError(target) }
         let handle = try copy(to: target)
         unlink(path)
         return handle
-    }
-
-    /// The draft as an open file.
-    func handle() throws -> FileHandle {
-        let own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
-        guard own >= 0 else { throw ContentCache.lastError(path) }
-        return FileHandle(fileDescriptor: own, closeOnDealloc: true)
     }
 
     /// Copies it to another disk.

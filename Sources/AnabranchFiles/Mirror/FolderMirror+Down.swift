@@ -155,7 +155,8 @@ extension FolderMirror {
         // Owner and rights stay, in so far as this process may give them away.
         let replaced = FolderScan.status(path), mode = (replaced?.st_mode ?? 0o666) & 0o777
         let old = replaced.map { _ in path }
-        let handle = try await file.write(try file.arrivedContent(), to: draft, mode: mode, reusing: old)
+        let content = try file.arrivedContent()
+        let handle = try await file.write(content, to: draft, mode: mode, reusing: old)
         // A content that a failure of the power cut off would go up as an edit.
         try await space.disk.run { try ContentCache.flush(handle, draft) }
         if let replaced {
@@ -170,8 +171,7 @@ extension FolderMirror {
         let isAsBefore = FolderScan.isTaken(path) ? FolderScan.look(path) == row?.found && row != nil : true
         guard isAsBefore else { return }
         guard rename(draft, path) == 0 else { throw ContentCache.lastError(path) }
-        try rows.set(
-            .init(key: entry.key, path: entry.path, found: found, content: try file.content().id.description))
+        try rows.set(.init(key: entry.key, path: entry.path, found: found, content: content))
         did(.down(row == nil ? "created" : "updated", entry.path))
     }
 

@@ -263,17 +263,27 @@ package actor FolderMirror {
 
     /// A file that is new, or that has changed.
     private func takeUp(_ path: SpacePath, _ now: FolderScan.Found) async throws {
-        let row = rows.row(at: path)
+        let row = rows.row(at: path), url = URL(fileURLWithPath: self.path(path))
         let entry = try? space.info(path)
+        let isOther = entry?.key != row?.key || entry?.contentID != row?.content
+        let own = isOther ? try entry.flatMap(takenUp) : nil
+        if isOther, own == nil, var row, row.chunks != nil {
+            // Only the space has something new if what the folder has is the content that both had in common.
+            let chunks = try await space.disk.run { try ContentCache.chunks(of: url) }
+            if MirrorRows.hash(of: chunks) == row.chunks {
+                row.found = now
+                return try rows.set(row)
+            }
+        }
         if let entry, entry.isFolder { return try keepBeside(path) }
         // An empty content has nothing to lose: this process may have ended after it had made the file.
-        if let entry, entry.size > 0, entry.key != row?.key || entry.contentID != row?.content {
+        if let entry, entry.size > 0, isOther {
             // Both sides have something new: that of the folder gets another name.
-            guard try wasTakenUp(entry) else { return try await keepBoth(path, now, entry) }
+            guard let own else { return try await keepBoth(path, now, entry) }
             let former = FolderScan.Found(isFolder: false, inode: 0)
-            try rows.set(.init(key: entry.key, path: path, found: former, content: entry.contentID))
+            try rows.set(.init(key: entry.key, path: path, found: former, content: own))
         }
-        let url = URL(fileURLWithPath: self.path(path)), isNew = entry == nil, begun = rows.begun
+        let isNew = entry == nil, begun = rows.begun
         let store: @Sendable (ContentCache) throws -> Manifest = { cache in
             let stored = try cache.store(contentsOf: url, followsLinks: false)
             do { try begun.record(path, stored.chunks) } catch {
@@ -292,15 +302,15 @@ package actor FolderMirror {
         }
         // The folder has had the content before it, whether the cache has it or not.
         if !isNew { try await space.write(file, isSeen: true, store) }
-        let content = try file.content().id.description
-        if content != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
+        let content = try file.content()
+        if content.id.description != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
         try rows.set(.init(key: file.key, path: path, found: now, content: content))
     }
 
-    /// True if the space has its content from here, although no row says so.
-    private func wasTakenUp(_ entry: SpaceEntry) throws -> Bool {
-        guard let content = space.newestContent(of: entry.key) else { return false }
-        return try rows.begun.isRecorded(entry.path, content.chunks)
+    /// The content that the space has from here, although no row says so.
+    private func takenUp(_ entry: SpaceEntry) throws -> Manifest? {
+        guard let content = space.newestContent(of: entry.key) else { return nil }
+        return try rows.begun.isRecorded(entry.path, content.chunks) ? content : nil
     }
 
     private func keepBoth(_ path: SpacePath, _ now: FolderScan.Found, _ entry: SpaceEntry) async throws {
@@ -308,7 +318,7 @@ package actor FolderMirror {
         defer { file.close() }
         let url = URL(fileURLWithPath: self.path(path)), content = try file.content()
         if content.chunks == (try await space.disk.run { try ContentCache.chunks(of: url) }) {
-            return try rows.set(.init(key: entry.key, path: path, found: now, content: content.id.description))
+            return try rows.set(.init(key: entry.key, path: path, found: now, content: content))
         }
         // What the folder has keeps its name until the other can come.
         try await file.fetch()

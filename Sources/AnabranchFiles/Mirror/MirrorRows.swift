@@ -8,9 +8,22 @@ struct MirrorRows: Sendable {
         let key: UUID
         var path: SpacePath
         var found: FolderScan.Found
-        /// Nil for a folder.
-        var content: String?
+        /// The content id; nil for a folder.
+        let content: String?
+        /// The hash of the hashes of its chunks; nil for a folder, and in rows of earlier releases.
+        let chunks: Data?
+
+        init(key: UUID, path: SpacePath, found: FolderScan.Found, content: Manifest?) {
+            (self.key, self.path, self.found) = (key, path, found)
+            (self.content, chunks) = (content?.id.description, content.map { MirrorRows.hash(of: $0.chunks) })
+        }
+
+        fileprivate init(key: UUID, path: SpacePath, found: FolderScan.Found, content: String?, chunks: Data?) {
+            (self.key, self.path, self.found, self.content, self.chunks) = (key, path, found, content, chunks)
+        }
     }
+
+    static func hash(of chunks: [ChunkHash]) -> Data { Data(ChunkHash(of: chunks.flatMap(\.bytes)).bytes) }
 
     /// The contents of the folder that are being taken up. A process that ends before the row of one is written may
     /// have told the space already: for the next one, that is what folder and space have had in common.
@@ -21,7 +34,7 @@ struct MirrorRows: Sendable {
             try MirrorRows.write(database) { database in
                 try database.execute(
                     sql: "INSERT OR REPLACE INTO begun VALUES (?, ?)",
-                    arguments: [path.description, Data(ChunkHash(of: chunks.flatMap(\.bytes)).bytes)])
+                    arguments: [path.description, MirrorRows.hash(of: chunks)])
             }
         }
 
@@ -29,7 +42,7 @@ struct MirrorRows: Sendable {
             try MirrorRows.write(database) { database in
                 try GRDB.Row.fetchOne(
                     database, sql: "SELECT 1 FROM begun WHERE path = ? AND chunks = ?",
-                    arguments: [path.description, Data(ChunkHash(of: chunks.flatMap(\.bytes)).bytes)]) != nil
+                    arguments: [path.description, MirrorRows.hash(of: chunks)]) != nil
             }
         }
     }
@@ -57,12 +70,13 @@ struct MirrorRows: Sendable {
                     sql: """
                         CREATE TABLE IF NOT EXISTS mirrored (
                             key BLOB PRIMARY KEY, path TEXT, is_folder INTEGER, inode INTEGER, size INTEGER,
-                            modified INTEGER, content TEXT, born INTEGER);
+                            modified INTEGER, content TEXT, born INTEGER, chunks BLOB);
                         CREATE TABLE IF NOT EXISTS folder (mark TEXT);
                         CREATE TABLE IF NOT EXISTS begun (path TEXT PRIMARY KEY, chunks BLOB)
                         """)
-                if try !database.columns(in: "mirrored").contains(where: { $0.name == "born" }) {
-                    try database.execute(sql: "ALTER TABLE mirrored ADD COLUMN born INTEGER DEFAULT 0")
+                let known = Set(try database.columns(in: "mirrored").map(\.name))
+                for (name, type) in [("born", "INTEGER DEFAULT 0"), ("chunks", "BLOB")] where !known.contains(name) {
+                    try database.execute(sql: "ALTER TABLE mirrored ADD COLUMN \(name) \(type)")
                 }
                 guard try String.fetchOne(database, sql: "SELECT mark FROM folder") != folder else { return }
                 try database.execute(sql: "DELETE FROM mirrored; DELETE FROM folder")
@@ -76,7 +90,8 @@ struct MirrorRows: Sendable {
                     isFolder: row["is_folder"], inode: UInt64(bitPattern: row["inode"]), size: row["size"],
                     modified: row["modified"], born: row["born"])
                 guard byPath[path] == nil else { continue }
-                byKey[key] = Row(key: key, path: path, found: found, content: row["content"])
+                byKey[key] = Row(
+                    key: key, path: path, found: found, content: row["content"], chunks: row["chunks"])
                 byPath[path] = key
                 byInode[found.inode, default: []].append(key)
             }
@@ -108,10 +123,14 @@ struct MirrorRows: Sendable {
         byInode[row.found.inode, default: []].append(row.key)
         try write { database in
             try database.execute(
-                sql: "INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                sql: """
+                    INSERT OR REPLACE INTO mirrored
+                        (key, path, is_folder, inode, size, modified, content, born, chunks)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
                 arguments: [
                     row.key.data, row.path.description, row.found.isFolder, Int64(bitPattern: row.found.inode),
-                    row.found.size, row.found.modified, row.content, row.found.born,
+                    row.found.size, row.found.modified, row.content, row.found.born, row.chunks,
                 ])
             try database.execute(sql: "DELETE FROM begun WHERE path = ?", arguments: [row.path.description])
         }

@@ -51,7 +51,7 @@ extension Downloads {
             }
             drafted[content.id] = found
             try await fill(draft, content, missing)
-            let handle = try await disk.run { try path.map(draft.move) ?? draft.handle() }
+            let handle = try await disk.run { try path.map(draft.move) ?? draft.handle }
             if path != nil { drafted[content.id] = nil }
             return handle
         }
