@@ -292,10 +292,12 @@ extension FileSpace {
                 let content = Manifest(size: stored.size, chunks: stored.chunks, ancestors: [shown.id] + former)
             else { return }
             guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
-            let waiting = state.withLock { $0.pending[key] }
+            let (waiting, published) = state.withLock { ($0.pending[key], $0.contents[key]) }
+            // The content that waits may be published, if the process ended before that was written down.
+            let isShownPublished = waiting?.content.id != shown.id || published?.id == shown.id
             let row = ContentCache.Pending(
                 file: key, content: content,
-                base: waiting?.content.id == shown.id ? waiting?.base : shown.id, name: node.name,
+                base: isShownPublished ? shown.id : waiting?.base, name: node.name,
                 parent: node.parent, modified: settings.now(), isCopy: waiting?.isCopy ?? false)
             try await disk.run { try cache.add(row) }
             setWaiting(row, key, origin: .local)
