@@ -7,6 +7,11 @@ import Testing
 
 @testable import AnabranchFiles
 
+extension FolderMirror {
+    /// Has the system tell it what changes, as while it runs.
+    fileprivate func use(_ watch: FolderWatch) { place.watch = watch }
+}
+
 /// What a mirror finds while it runs: by the names that the system tells, without looking at everything again.
 @Suite(.timeLimit(.minutes(30))) struct MirrorWatchTests {
     /// A mirror that runs, and looks at everything only where it has to.
@@ -155,6 +160,38 @@ import Testing
                 try await Running.settle([machine])
             }
             try await machine.end()
+        }
+    }
+
+    /// The file has its former size and time, and the system has told of so much that the name was lost.
+    @Test func whatWasWrittenGoesUpWhenItsNameIsLost() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")
+            let mirror = try FolderMirror(
+                device.space, folder: folder, database: device.folder.appendingPathComponent("rows").path)
+            try await device.put("/a", "one")
+            let watch = try #require(FolderWatch(Bell(), eventsMax: 1)), path = folder.path + "/a"
+            await mirror.use(watch)
+            while try await mirror.compare() > 0 {}
+            let status = try #require(FolderScan.status(path))
+            try Data("two".utf8).write(to: folder.appendingPathComponent("a"))
+            #expect(utimensat(AT_FDCWD, path, [status.st_atim, status.st_mtim], 0) == 0)
+            while try await mirror.compare() > 0 {}
+            #expect(try await device.text("/a") == "two")
+            try await device.close()
+        }
+    }
+
+    @Test func namesThatAreLostMayBeThoseOfWrittenFiles() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("watched-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let watch = try #require(FolderWatch(Bell(), eventsMax: 2))
+        watch.add(.root, at: folder.path)
+        for (names, isLost) in [(["a"], false), (["a", "b", "c"], true), (["a"], false)] {
+            for name in names { try Data(name.utf8).write(to: folder.appendingPathComponent(name)) }
+            let news = watch.take()
+            #expect(news.hasMore == isLost && news.isAllWritten == isLost, "\(names)")
         }
     }
 

@@ -35,7 +35,7 @@ extension FolderMirror {
         var scan: FolderScan?, paths: Set<SpacePath> = []
         for _ in 0..<Self.partsMax {
             let news = watch.take()
-            written.formUnion(news.written)
+            note(news)
             guard !news.hasMore else { return nil }
             let more = news.paths.union(scan.map(otherPlaces) ?? [])
             if scan != nil, news.paths.isEmpty, more.isSubset(of: paths) { break }
@@ -45,6 +45,12 @@ extension FolderMirror {
             guard scan != nil else { return nil }
         }
         return scan.flatMap { isPlain($0) ? $0 : nil }
+    }
+
+    /// Notes what has been written.
+    func note(_ news: FolderWatch.News) {
+        written.formUnion(news.written)
+        isAllWritten = isAllWritten || news.isAllWritten
     }
 
     /// The number of parts in which changes come; then nobody waits for more.

@@ -42,6 +42,8 @@ package actor FolderMirror {
     var waiting: Set<UUID> = []
     /// The files that somebody has had open to write, and has closed, since the last comparison.
     var written: Set<SpacePath> = []
+    /// True if they may be any: then everything is compared.
+    var isAllWritten = false
     /// Rings when there is something to compare, while the mirror runs.
     var bell: Bell?
     /// The large content that comes by itself.
@@ -99,7 +101,7 @@ package actor FolderMirror {
     @discardableResult
     package func compare() async throws -> Int {
         (isAllDue, largeEnds) = (false, largeEnds.filter(\.value))
-        written.formUnion(place.watch?.beginAnew() ?? [])
+        if let news = place.watch?.beginAnew() { note(news) }
         _ = shown?.take()
         let place = place, start = ContinuousClock.now
         let scan = try await space.disk.run { try FolderScan(place) }
@@ -167,8 +169,8 @@ package actor FolderMirror {
     // MARK: From the folder to the space
 
     private func takeUp(_ scan: FolderScan) async throws {
-        let found = scan.found, written = written
-        self.written = []
+        let found = scan.found, (written, isAllWritten) = (written, isAllWritten)
+        (self.written, self.isAllWritten) = ([], false)
         try forgetLeft(found)
         try await takeUpMoves(scan, isFolder: true)
         try await takeUpDeletions(replaced(by: found))
@@ -189,7 +191,7 @@ package actor FolderMirror {
         try await takeUpMoves(scan, isFolder: false)
         for path in new {
             guard let now = found[path], !now.isFolder else { continue }
-            let row = rows.row(at: path), isWritten = written.contains(path)
+            let row = rows.row(at: path), isWritten = isAllWritten || written.contains(path)
             if let row, row.found == now {
                 guard row.found.mayDiffer(from: now, isWritten: isWritten) else { continue }
                 // One that is elsewhere in the space gets its place there first; here it would be a new one.
@@ -267,8 +269,8 @@ package actor FolderMirror {
         let entry = try? space.info(path)
         let isOther = entry?.key != row?.key || entry?.contentID != row?.content
         let own = isOther ? try entry.flatMap(takenUp) : nil
-        if isOther, own == nil, var row, row.chunks != nil {
-            // Only the space has something new if what the folder has is the content that both had in common.
+        if own == nil, isOther || row?.found == now, var row, row.chunks != nil {
+            // Nothing is new here if what the folder has is the content that both had in common.
             let chunks = try await space.disk.run { try ContentCache.chunks(of: url) }
             if MirrorRows.hash(of: chunks) == row.chunks {
                 row.found = now

@@ -13,6 +13,8 @@ final class FolderWatch: Sendable {
         var written: Set<SpacePath> = []
         /// True if there is more, of which no names are known.
         var hasMore = false
+        /// True if any file may have been written, since names were lost.
+        var isAllWritten = false
     }
 
     /// A name in a folder that is watched.
@@ -25,6 +27,7 @@ final class FolderWatch: Sendable {
         var events: Set<Event> = []
         var written: Set<Event> = []
         var hasMore = false
+        var isAllWritten = false
         /// The folders by their watches. One that was moved is at its former place until it is added again.
         var folders: [Int32: SpacePath] = [:]
         /// The watches of folders that have gone.
@@ -32,16 +35,19 @@ final class FolderWatch: Sendable {
         var isComplete = true
     }
 
-    /// How many events wait.
+    /// The number of events that wait.
     private static let eventsMax = 100_000
-
+    private let eventsMax: Int
     private let descriptor: Int32
     private let source: any DispatchSourceRead
     private let state = Mutex(State())
 
-    /// - Parameter bell: rings when there are news.
+    /// - Parameters:
+    ///   - bell: rings when there are news.
+    ///   - eventsMax: the names that wait; the system has a limit of its own.
     /// - Returns: nil if the system does not offer it.
-    init?(_ bell: Bell) {
+    init?(_ bell: Bell, eventsMax: Int = FolderWatch.eventsMax) {
+        self.eventsMax = eventsMax
         #if os(Linux)
         descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard descriptor >= 0 else { return nil }
@@ -63,10 +69,10 @@ final class FolderWatch: Sendable {
     var isComplete: Bool { state.withLock { $0.isComplete } }
 
     /// Forgets what has changed, and which folders are not watched: now everything is looked at.
-    /// - Returns: the files that somebody has had open to write, and has closed.
-    func beginAnew() -> Set<SpacePath> {
+    /// - Returns: what had changed, of which the files count that somebody has had open to write, and has closed.
+    func beginAnew() -> News {
         state.withLock { $0.isComplete = true }
-        return take().written
+        return take()
     }
 
     /// Watches a folder, and not those in it. One that is watched already has this path from now on.
@@ -94,7 +100,7 @@ final class FolderWatch: Sendable {
             #if os(Linux)
             _ = read(into: &state)
             #endif
-            var news = News(hasMore: state.hasMore)
+            var news = News(hasMore: state.hasMore, isAllWritten: state.isAllWritten)
             for event in state.events {
                 guard let folder = state.folders[event.watch],
                     let name = String(validating: event.name, as: UTF8.self), let path = try? folder.appending(name)
@@ -108,7 +114,8 @@ final class FolderWatch: Sendable {
                 if state.written.contains(event) { news.written.insert(path) }
             }
             for watch in state.ended { state.folders[watch] = nil }
-            (state.events, state.written, state.ended, state.hasMore) = ([], [], [], false)
+            (state.events, state.written, state.ended) = ([], [], [])
+            (state.hasMore, state.isAllWritten) = (false, false)
             return news
         }
     }
@@ -133,10 +140,13 @@ final class FolderWatch: Sendable {
                 rest = rest.dropFirst(Self.headBytes + nameBytes)
                 guard !name.reversed().starts(with: FolderScan.draftEnding.utf8.reversed()) else { continue }
                 hasNews = true
-                if kinds & UInt32(IN_Q_OVERFLOW | IN_UNMOUNT) != 0 || state.events.count >= Self.eventsMax {
-                    (state.events, state.written, state.hasMore) = ([], [], true)
-                } else if kinds & UInt32(IN_IGNORED) != 0 {
+                if kinds & UInt32(IN_IGNORED) != 0 {
                     state.ended.append(watch)
+                } else if kinds & UInt32(IN_UNMOUNT) != 0 {
+                    state.hasMore = true
+                } else if kinds & UInt32(IN_Q_OVERFLOW) != 0 || state.events.count >= eventsMax {
+                    (state.events, state.written) = ([], [])
+                    (state.hasMore, state.isAllWritten) = (true, true)
                 } else if !name.isEmpty {
                     let event = Event(watch: watch, name: Array(name))
                     state.events.insert(event)
