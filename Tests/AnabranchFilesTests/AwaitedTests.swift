@@ -1,6 +1,7 @@
 import AnabranchChunks
 import AnabranchClient
 import Foundation
+import GRDB
 import Testing
 
 @testable import AnabranchFiles
@@ -115,6 +116,55 @@ import Testing
             while try await mirror.compare() > 0 {}
             #expect(try Self.files(in: folder) == ["a": "1", "b": "2"])
             try await again.close()
+        }
+    }
+
+    /// Its chunks have found room on the disk, and the row of what waits does not.
+    @Test func aFileWhoseContentCannotBeKeptIsNotMade() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), contents = device.folder.appendingPathComponent("contents")
+            let database = try DatabaseQueue(path: contents.appendingPathComponent("files.db").path)
+            try await database.write { db in
+                try db.execute(
+                    sql: "CREATE TRIGGER full BEFORE INSERT ON pending BEGIN SELECT RAISE(ABORT, 'full'); END")
+            }
+            let path = try SpacePath("/a")
+            let error = await #expect(throws: SpaceError.self) {
+                try await device.space.create(path, Data("1".utf8)).close()
+            }
+            #expect(error?.code == .storageFailed)
+            #expect(try device.space.everything().isEmpty)
+            let chunks = try FileManager.default.subpathsOfDirectory(atPath: contents.path + "/chunks")
+            #expect(!chunks.contains { $0.contains("/") })
+            try await database.write { try $0.execute(sql: "DROP TRIGGER full") }
+            try database.close()
+            try await device.space.create(path, Data("1".utf8)).close()
+            #expect(try await device.tree() == ["/a": "1"])
+            try await device.close()
+        }
+    }
+
+    /// The process has ended when the content waited, and its file was not made yet.
+    @Test func aContentWithoutItsFileGetsIt() async throws {
+        try await FilesRig.run { rig in
+            var device = try await rig.device("one")
+            let folder = device.folder, cache = device.space.cache, base = Manifest.awaited.id
+            let stored = try cache.store(Data("1".utf8))
+            let content = try #require(Manifest(size: 1, chunks: stored.chunks, ancestors: [base]))
+            try cache.add(
+                ContentCache.Pending(
+                    file: UUID(), content: content, base: base, name: "a", parent: nil, modified: Date(),
+                    isCopy: false))
+            try await device.close()
+            device = try await rig.device("one", in: folder)
+            #expect(try await device.tree() == ["/a": "1"])
+            let other = try await rig.device("other")
+            for device in [device, other] {
+                try await device.connect()
+                try await device.synchronize()
+            }
+            for device in [device, other] { #expect(try await device.tree() == ["/a": "1"]) }
+            for device in [device, other] { try await device.close() }
         }
     }
 

@@ -323,18 +323,46 @@ extension FileSpace {
         try await write(file, isSeen: isSeen, store)
     }
 
-    /// Makes a file with the content that `store` returns, and opens it. Nothing is made if `store` fails.
+    /// Makes a file with the content that `store` returns, and opens it. Nothing is made if that cannot be kept.
     func create(
         _ path: SpacePath, _ store: @escaping @Sendable (ContentCache) throws -> Manifest
     ) async throws -> SpaceFile {
-        let cache = cache, stored = try await disk.run { try store(cache) }
-        let file: SpaceFile
-        do { file = try await create(path, with: stored.chunks.isEmpty ? .empty : .awaited) } catch {
-            cache.release(stored.chunks)
-            throw error
+        let cache = cache, stored = try await disk.run { try store(cache) }, base = Manifest.awaited.id
+        defer { cache.release(stored.chunks) }
+        guard !stored.chunks.isEmpty,
+            let content = Manifest(size: stored.size, chunks: stored.chunks, ancestors: [base])
+        else { return try await create(path, with: .empty) }
+        let key = try await turns.perform { [self] in
+            let file = try newFile(at: path, with: .awaited)
+            let row = ContentCache.Pending(
+                file: file.id, content: content, base: base, name: file.name, parent: file.parent,
+                modified: file.modified, isCopy: false)
+            // First the content, which may find no room: other devices would show a file for which none comes.
+            try await disk.run { try cache.add(row) }
+            do { try await self.store.write { try $0.insert(file) } } catch {
+                try? await disk.run { try cache.finish(row, isPublished: false) }
+                throw error
+            }
+            setWaiting(row, file.id, origin: .local)
+            board.begin(.upload(file.id), of: content.id, transferred: 0, total: content.size)
+            try refresh()
+            return file.id
         }
-        try await write(file, isSeen: true) { _ in stored }
-        return file
+        uploadBell.ring()
+        return try openFile(key, path)
+    }
+
+    /// Makes the files of new contents that have none, since the process ended in between.
+    func makeMissingFiles(of rows: [ContentCache.Pending]) async throws {
+        let new = rows.filter { $0.base == Manifest.awaited.id }
+        guard !new.isEmpty else { return }
+        try await store.write { tx in
+            for row in new where try tx.find(FileRecord.self, row.file) == nil {
+                var file = FileRecord(id: row.file, name: row.name, parent: row.parent, moved: row.modified)
+                file.setContent(.awaited, modified: row.modified)
+                try tx.insert(file)
+            }
+        }
     }
 
     /// Changes what is seen of a file, and tells observers.

@@ -144,16 +144,20 @@ extension FileSpace {
 
     /// Makes a file with a content that has no chunks, and opens it.
     func create(_ path: SpacePath, with content: Manifest) async throws -> SpaceFile {
-        let now = settings.now()
         let key = try await change {
-            let (folder, name) = try self.withTree { try Self.place(for: path, in: $0) }
-            var file = FileRecord(name: name, parent: folder, moved: now, modified: now)
-            file.setContent(content, modified: now)
-            let made = file
-            try await self.store.write { try $0.insert(made) }
-            return made.id
+            let file = try self.newFile(at: path, with: content)
+            try await self.store.write { try $0.insert(file) }
+            return file.id
         }
         return try openFile(key, path)
+    }
+
+    /// The record of a file that is made.
+    func newFile(at path: SpacePath, with content: Manifest) throws -> FileRecord {
+        let now = settings.now(), (folder, name) = try withTree { try Self.place(for: path, in: $0) }
+        var file = FileRecord(name: name, parent: folder, moved: now, modified: now)
+        file.setContent(content, modified: now)
+        return file
     }
 
     /// Makes an empty folder.

@@ -84,6 +84,7 @@ public final class FileSpace: Sendable {
         }
         let news = news
         await store.replica.follow { news.add($0, isLocal: $1) }
+        try await makeMissingFiles(of: pending)
         news.add(nil, isLocal: false)
         try refresh(tells: false)
         let newsBell = news.bell, uploadBell = uploadBell

@@ -7,6 +7,7 @@ succeeds, and another device gets the same bytes. A mirror tells it, too, and go
 else happens.
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -53,6 +54,10 @@ def main():
             refused = put(name, environment)
             ok = ok and refused.returncode == 1 and sentence in refused.stderr
             flag.unlink()
+            # A file for which the device has no room is not made; what only the server has no room for waits.
+            listed = command(program, server, place / "one", "ls", "--json")
+            paths = [json.loads(line)["path"] for line in subprocess.check_output(listed, text=True).splitlines()]
+            ok = (name in paths) == (owner == "server") and ok
             ok = put(name, environment).returncode == 0 and ok
             copy = place / f"copy-{owner}"
             subprocess.run(command(program, server, place / "two", "get", name, copy), check=True)
