@@ -195,6 +195,39 @@ extension FolderMirror {
         }
     }
 
+    @Test func onlyHalfAMoveHasToWait() throws {
+        let made = FileManager.default.temporaryDirectory.appendingPathComponent("watched-\(UUID().uuidString)")
+        let inside = made.path + "/inside", outside = made.path + "/outside"
+        try FileManager.default.createDirectory(atPath: inside, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: made) }
+        let watch = try #require(FolderWatch(Bell()))
+        watch.add(.root, at: inside)
+        let a = inside + "/a", b = inside + "/b", draft = inside + "/\(FolderScan.draftName())"
+        func append(_ path: String) throws {
+            let handle = try #require(FileHandle(forWritingAtPath: path))
+            try handle.seekToEnd()
+            try handle.write(contentsOf: Data("1".utf8))
+            try handle.close()
+        }
+        let steps: [(name: String, isWhole: Bool, () throws -> Void)] = [
+            ("nothing", true, {}),
+            ("a new file", false, { try Data().write(to: URL(fileURLWithPath: a)) }),
+            ("a move", true, { #expect(rename(a, b) == 0) }),
+            ("two moves", true, { #expect(rename(b, a) == 0 && rename(a, b) == 0) }),
+            ("a file that is written", true, { try append(b) }),
+            ("a file that goes", false, { #expect(rename(b, outside) == 0) }),
+            ("one that comes", false, { #expect(rename(outside, a) == 0) }),
+            ("a move, and rights", false, { #expect(rename(a, b) == 0 && chmod(b, 0o600) == 0) }),
+            ("a content that comes", true, { #expect(rename(b, draft) == 0 && rename(draft, a) == 0) }),
+            ("a file that is removed", false, { #expect(unlink(a) == 0) }),
+        ]
+        for (name, isWhole, make) in steps {
+            try make()
+            #expect(watch.isWhole == isWhole, "\(name)")
+            _ = watch.take()
+        }
+    }
+
     @Test func nothingIsMissed() async throws {
         try await FilesRig.run { rig in
             let machines = [try await Running("one", in: rig), try await Running("two", in: rig)]

@@ -14,10 +14,16 @@ extension FolderMirror {
         }
         repeat {
             // What belongs together comes together.
-            try await Task.sleep(for: .milliseconds(50))
+            if !isWhole { try await Task.sleep(for: .milliseconds(50)) }
             while try await compareNews() > 0 { try Task.checkCancellation() }
         } while await bell.wait(atMost: place.watch?.isComplete == true ? max(.zero, nextAll - .now) : .seconds(1))
         withExtendedLifetime(claim) {}
+    }
+
+    /// True if it is known what has changed, and nothing that belongs to it may be missing.
+    private var isWhole: Bool {
+        guard !isAllDue, .now < nextAll, let watch = place.watch else { return false }
+        return watch.isComplete && watch.isWhole
     }
 
     /// Compares what has changed since the last comparison, or everything where that is not known.

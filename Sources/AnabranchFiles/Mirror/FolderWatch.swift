@@ -28,6 +28,10 @@ final class FolderWatch: Sendable {
         var written: Set<Event> = []
         var hasMore = false
         var isAllWritten = false
+        /// The moves of which one name has been told.
+        var halfMoves: Set<UInt32> = []
+        /// True if something else was told than moves and ends of writing.
+        var hasOthers = false
         /// The folders by their watches. One that was moved is at its former place until it is added again.
         var folders: [Int32: SpacePath] = [:]
         /// The watches of folders that have gone.
@@ -67,6 +71,17 @@ final class FolderWatch: Sendable {
 
     /// False if there are folders that the system does not watch.
     var isComplete: Bool { state.withLock { $0.isComplete } }
+
+    /// True if there is nothing to wait for: of each move since the last call of `take` both names are known, and else
+    /// files were only written, and closed.
+    var isWhole: Bool {
+        state.withLock { state in
+            #if os(Linux)
+            _ = read(into: &state)
+            #endif
+            return state.halfMoves.isEmpty && !state.hasOthers
+        }
+    }
 
     /// Forgets what has changed, and which folders are not watched: now everything is looked at.
     /// - Returns: what had changed, of which the files count that somebody has had open to write, and has closed.
@@ -115,7 +130,7 @@ final class FolderWatch: Sendable {
             }
             for watch in state.ended { state.folders[watch] = nil }
             (state.events, state.written, state.ended) = ([], [], [])
-            (state.hasMore, state.isAllWritten) = (false, false)
+            (state.hasMore, state.isAllWritten, state.halfMoves, state.hasOthers) = (false, false, [], false)
             return news
         }
     }
@@ -130,23 +145,27 @@ final class FolderWatch: Sendable {
             guard count > 0 else { return hasNews }
             var rest = buffer.prefix(count)
             while rest.count >= Self.headBytes {
-                let (watch, kinds, nameBytes) = rest.withUnsafeBytes { head in
+                let (watch, kinds, cookie, nameBytes) = rest.withUnsafeBytes { head in
                     (
                         head.loadUnaligned(as: Int32.self), head.loadUnaligned(fromByteOffset: 4, as: UInt32.self),
+                        head.loadUnaligned(fromByteOffset: 8, as: UInt32.self),
                         Int(head.loadUnaligned(fromByteOffset: 12, as: UInt32.self))
                     )
                 }
                 let name = rest.dropFirst(Self.headBytes).prefix(nameBytes).prefix { $0 != 0 }
                 rest = rest.dropFirst(Self.headBytes + nameBytes)
+                let isMove = kinds & UInt32(IN_MOVED_FROM | IN_MOVED_TO) != 0
+                if isMove { state.halfMoves.formSymmetricDifference([cookie]) }
                 guard !name.reversed().starts(with: FolderScan.draftEnding.utf8.reversed()) else { continue }
                 hasNews = true
+                if !isMove, kinds & UInt32(IN_CLOSE_WRITE) == 0 { state.hasOthers = true }
                 if kinds & UInt32(IN_IGNORED) != 0 {
                     state.ended.append(watch)
                 } else if kinds & UInt32(IN_UNMOUNT) != 0 {
                     state.hasMore = true
                 } else if kinds & UInt32(IN_Q_OVERFLOW) != 0 || state.events.count >= eventsMax {
-                    (state.events, state.written) = ([], [])
-                    (state.hasMore, state.isAllWritten) = (true, true)
+                    (state.events, state.written, state.halfMoves) = ([], [], [])
+                    (state.hasMore, state.isAllWritten, state.hasOthers) = (true, true, true)
                 } else if !name.isEmpty {
                     let event = Event(watch: watch, name: Array(name))
                     state.events.insert(event)
