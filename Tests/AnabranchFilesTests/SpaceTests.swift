@@ -276,35 +276,6 @@ import Testing
         }
     }
 
-    /// The process has ended when the content was published, and that was not written down yet.
-    @Test func whatIsWrittenAfterAKillIsNoConflict() async throws {
-        try await FilesRig.run { rig in
-            let folder = rig.folder.appendingPathComponent("device")
-            var device = try await rig.device("one", in: folder)
-            try await device.connect()
-            var contents: [Manifest] = []
-            for text in ["0", "1"] {
-                try await device.put("/a", text)
-                try await device.synchronize()
-                contents.append(try #require(device.space.newestContent(of: try device.key("/a"))))
-            }
-            try device.space.cache.add(
-                ContentCache.Pending(
-                    file: try device.key("/a"), content: contents[1], base: contents[0].id, name: "a", parent: nil,
-                    modified: Date(), isCopy: false))
-            try await device.close()
-            // It is written again before it can be uploaded.
-            device = try await rig.device("one", in: folder, contentPort: 1)
-            try await device.put("/a", "2")
-            try await device.close()
-            device = try await rig.device("one", in: folder)
-            try await device.connect()
-            try await device.synchronize()
-            #expect(try await device.tree() == ["/a": "2"])
-            try await device.close()
-        }
-    }
-
     /// The cache keeps its size, but for what is held.
     @Test func theCacheHasASize() async throws {
         try await FilesRig.run { rig in

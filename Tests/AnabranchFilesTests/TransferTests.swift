@@ -215,4 +215,59 @@ struct TransferTests {
             for device in [one, two] { try await device.close() }
         }
     }
+
+    /// The process has ended when the content was published, and that was not written down yet.
+    @Test func whatIsWrittenAfterAKillIsNoConflict() async throws {
+        try await FilesRig.run { rig in
+            let folder = rig.folder.appendingPathComponent("device")
+            var device = try await rig.device("one", in: folder)
+            try await device.connect()
+            var contents: [Manifest] = []
+            for text in ["0", "1"] {
+                try await device.put("/a", text)
+                try await device.synchronize()
+                contents.append(try #require(device.space.newestContent(of: try device.key("/a"))))
+            }
+            try device.space.cache.add(
+                ContentCache.Pending(
+                    file: try device.key("/a"), content: contents[1], base: contents[0].id, name: "a", parent: nil,
+                    modified: Date(), isCopy: false))
+            try await device.close()
+            // It is written again before it can be uploaded.
+            device = try await rig.device("one", in: folder, contentPort: 1)
+            try await device.put("/a", "2")
+            try await device.close()
+            device = try await rig.device("one", in: folder)
+            try await device.connect()
+            try await device.synchronize()
+            #expect(try await device.tree() == ["/a": "2"])
+            try await device.close()
+        }
+    }
+
+    /// The process has ended as above, after more contents than a manifest can name.
+    @Test func whatWasNeverPublishedIsNoAncestor() async throws {
+        try await FilesRig.run { rig in
+            let folder = rig.folder.appendingPathComponent("device")
+            var device = try await rig.device("one", in: folder)
+            try await device.connect()
+            try await device.put("/a", "0")
+            try await device.synchronize()
+            let key = try device.key("/a"), first = try #require(device.space.newestContent(of: key))
+            try await device.close()
+            device = try await rig.device("one", in: folder, contentPort: 1)
+            for number in 1...Manifest.ancestorsMax + 1 { try await device.put("/a", "\(number)") }
+            try await device.close()
+            device = try await rig.device("one", in: folder)
+            try await device.connect()
+            try await device.synchronize()
+            #expect(try #require(device.space.newestContent(of: key)).ancestors.first == first.id)
+            let published = ContentCache.Pending(
+                file: key, content: first, base: nil, name: "a", parent: nil, modified: Date(), isCopy: false)
+            try device.space.cache.finish(published, isPublished: true)
+            try await device.space.lookForLostContents([key])
+            #expect(try await device.tree() == ["/a": "\(Manifest.ancestorsMax + 1)"])
+            try await device.close()
+        }
+    }
 }

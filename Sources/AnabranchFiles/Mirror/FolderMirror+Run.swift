@@ -41,7 +41,7 @@ extension FolderMirror {
         var scan: FolderScan?, paths: Set<SpacePath> = []
         for _ in 0..<Self.partsMax {
             let news = watch.take()
-            note(news)
+            record(news)
             guard !news.hasMore else { return nil }
             let more = news.paths.union(scan.map(otherPlaces) ?? [])
             if scan != nil, news.paths.isEmpty, more.isSubset(of: paths) { break }
@@ -53,8 +53,8 @@ extension FolderMirror {
         return scan.flatMap { isPlain($0) ? $0 : nil }
     }
 
-    /// Notes what has been written.
-    func note(_ news: FolderWatch.News) {
+    /// Records the files that were written.
+    func record(_ news: FolderWatch.News) {
         written.formUnion(news.written)
         isAllWritten = isAllWritten || news.isAllWritten
     }

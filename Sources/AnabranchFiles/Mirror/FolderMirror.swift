@@ -101,7 +101,7 @@ package actor FolderMirror {
     @discardableResult
     package func compare() async throws -> Int {
         (isAllDue, largeEnds) = (false, largeEnds.filter(\.value))
-        if let news = place.watch?.beginAnew() { note(news) }
+        if let news = place.watch?.beginAnew() { record(news) }
         _ = shown?.take()
         let place = place, start = ContinuousClock.now
         let scan = try await space.disk.run { try FolderScan(place) }

@@ -287,14 +287,16 @@ extension FileSpace {
         defer { cache.release(stored.chunks) }
         try await turns.perform { [self] in
             let shown = try file.content()
-            let former = shown.ancestors.filter { !Manifest.awaited.ancestors.contains($0) }
-            guard stored.chunks != shown.chunks || shown == .awaited,
-                let content = Manifest(size: stored.size, chunks: stored.chunks, ancestors: [shown.id] + former)
-            else { return }
-            guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
             let (waiting, published) = state.withLock { ($0.pending[key], $0.contents[key]) }
             // The content that waits may be published, if the process ended before that was written down.
             let isShownPublished = waiting?.content.id != shown.id || published?.id == shown.id
+            // Nobody else knows a content that was not: of many, none would be left that somebody does.
+            let former = shown.ancestors.filter { !Manifest.awaited.ancestors.contains($0) }
+            let ancestors = isShownPublished ? [shown.id] + former : former
+            guard stored.chunks != shown.chunks || shown == .awaited,
+                let content = Manifest(size: stored.size, chunks: stored.chunks, ancestors: ancestors)
+            else { return }
+            guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
             let row = ContentCache.Pending(
                 file: key, content: content,
                 base: isShownPublished ? shown.id : waiting?.base, name: node.name,
