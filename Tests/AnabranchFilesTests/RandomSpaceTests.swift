@@ -46,6 +46,8 @@ private final class RandomSpaces {
     private var random: SeededRandom
     /// The contents that were written, by their texts.
     private var written: [String: ChunkHash] = [:]
+    /// The contents that somebody who had them has replaced, before they were published or after it.
+    private var replaced: Set<ChunkHash> = []
     private var steps: [String] = []
 
     init(_ seed: UInt64, in rig: FilesRig) async throws {
@@ -105,8 +107,10 @@ private final class RandomSpaces {
         defer { file.close() }
         let text = "text \(written.count)"
         if file.size > 0 { _ = try await file.read() }
+        let former = try file.content().id
         try await file.write(string: text)
         written[text] = try file.content().id
+        replaced.insert(former)
     }
 
     /// The tree is that of the model. Everything that was written is the content of a file, in the trash or not, or one
@@ -121,7 +125,7 @@ private final class RandomSpaces {
             }
             if let fault { throw Failure(description: "\(fault), after \(steps)") }
             let contents = device.space.state.withLock { Array($0.contents.values) }
-            let known = Set(contents.map(\.id)).union(contents.flatMap(\.ancestors))
+            let known = replaced.union(contents.map(\.id)).union(contents.flatMap(\.ancestors))
             for (text, content) in written where !known.contains(content) {
                 throw Failure(description: "'\(text)' is lost after \(steps)")
             }
