@@ -16,30 +16,47 @@ public struct EncodedMessage: Equatable, Sendable {
 
     init(head: [UInt8], body: SharedBytes?, errorCode: ErrorCode? = nil) {
         self.head = head
-        sharedBody = body.flatMap { $0.bytes.isEmpty ? nil : $0 }
+        sharedBody = body.flatMap { $0.count == 0 ? nil : $0 }
         self.errorCode = errorCode
     }
 
     /// The size of the message in bytes.
-    public var count: Int { head.count + body.count }
+    public var count: Int { head.count + (sharedBody?.count ?? 0) }
 
     /// The whole message.
     public var bytes: [UInt8] { head + body }
 }
 
-/// Bytes that messages have in common, and the form that a host has given them for its sockets: once for all messages.
-package final class SharedBytes: Equatable, Sendable {
-    package let bytes: [UInt8]
-    private let form = Mutex<(any Sendable)?>(nil)
+/// Bytes in the form that the sockets of a host take.
+package protocol SocketBytes: Sendable {
+    init(_ bytes: [UInt8])
 
-    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+    var bytes: [UInt8] { get }
+}
+
+extension [UInt8]: SocketBytes {
+    package var bytes: [UInt8] { self }
+}
+
+/// Bytes that messages have in common. They are kept once: in the form of the host's sockets as soon as a message is
+/// sent.
+package final class SharedBytes: Equatable, Sendable {
+    package let count: Int
+    private let content: Mutex<any SocketBytes>
+
+    package init(_ bytes: [UInt8]) {
+        count = bytes.count
+        content = Mutex(bytes)
+    }
+
+    package var bytes: [UInt8] { content.withLock { $0.bytes } }
 
     /// The bytes in the host's form: there is one for each host.
-    package func form<Form: Sendable>(_ make: ([UInt8]) -> Form) -> Form {
-        form.withLock { known in
-            if let form = known as? Form { return form }
-            let form = make(bytes)
-            known = form
+    package func form<Form: SocketBytes>(as type: Form.Type) -> Form {
+        content.withLock { content in
+            if let form = content as? Form { return form }
+            let form = Form(content.bytes)
+            content = form
             return form
         }
     }
@@ -68,7 +85,7 @@ public struct EncodedBody: Equatable, Sendable {
     package var attachment: MessageAttachment?
 
     /// The size on the wire in bytes.
-    public var count: Int { bytes.count }
+    public var count: Int { shared.count }
 
     /// True if there is no changeset in it.
     public var isEmpty: Bool { uncompressedBytes == 0 }

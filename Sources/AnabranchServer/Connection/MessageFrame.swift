@@ -10,13 +10,22 @@ struct MessageFrame {
 
     init(_ message: EncodedMessage) {
         let body = message.sharedBody
-        let isCopied = body.map { $0.bytes.count <= SharedBodies.copiedBytesMax } ?? true
+        let isCopied = body.map { $0.count <= SharedBodies.copiedBytesMax } ?? true
         var start = ByteBufferAllocator().buffer(capacity: 10 + (isCopied ? message.count : message.head.count))
         Self.writeHead(Self.finalBinary, ofPayload: message.count, to: &start)
         start.writeBytes(message.head)
         if isCopied, let body { start.writeBytes(body.bytes) }
         self.start = start
-        rest = isCopied ? nil : body?.form { ByteBuffer(bytes: $0) }
+        rest = isCopied ? nil : body?.form(as: SharedBuffer.self).buffer
+    }
+
+    /// A body as a buffer.
+    private struct SharedBuffer: SocketBytes {
+        let buffer: ByteBuffer
+
+        init(_ bytes: [UInt8]) { buffer = ByteBuffer(bytes: bytes) }
+
+        var bytes: [UInt8] { Array(buffer: buffer) }
     }
 
     /// The first byte of a message's only frame: final and binary.

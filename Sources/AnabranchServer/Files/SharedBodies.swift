@@ -36,14 +36,11 @@ final class SharedBodies: Sendable {
     }
 
     /// The longest body that is copied into one piece with the head of each message, in bytes: sending two pieces would
-    /// cost more. A longer one is also kept in the form that sockets take.
+    /// cost more.
     static let copiedBytesMax = 4 << 10
 
-    /// The approximate memory of a kept body, in bytes: with its key, its place in the order and an array, and once
-    /// more as a buffer unless it is short.
-    static func cost(of body: EncodedBody) -> Int {
-        body.count * (body.count > copiedBytesMax ? 2 : 1) + 512
-    }
+    /// The approximate memory of a kept body, in bytes: with its key and its place in the order.
+    static func cost(of body: EncodedBody) -> Int { body.count + 512 }
 
     private let bytesMax: Int
     private let didEncode: @Sendable () -> Void

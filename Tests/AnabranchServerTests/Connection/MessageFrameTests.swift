@@ -35,6 +35,8 @@ import Testing
             return try #require(rest).withUnsafeReadableBytes { $0.baseAddress }
         }
         #expect(Set(addresses).count == 1)
+        // They can be read again.
+        #expect(body.bytes == [UInt8](repeating: 8, count: body.count))
     }
 
     @Test("DOWNLOADs of one body share its bytes")
