@@ -39,6 +39,11 @@ private final class RandomSpaces {
         let description: String
     }
 
+    /// The errors that no step may end with.
+    private static let faults: Set<SpaceError.Code> = [
+        .storageFailed, .storageFull, .damaged, .closed, .alreadyOpen, .tooLarge, .notText,
+    ]
+
     private let rig: FilesRig
     private let partition: String
     private let clocks: [Double]
@@ -98,7 +103,7 @@ private final class RandomSpaces {
                 try await device.close()
                 devices[index] = try await open(index, device.folder)
             }
-        } catch is SpaceError {
+        } catch let error as SpaceError where !Self.faults.contains(error.code) {
             // It makes no sense here, or the content is on a device that is offline.
         }
     }
