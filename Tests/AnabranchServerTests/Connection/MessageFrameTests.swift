@@ -35,8 +35,20 @@ import Testing
             return try #require(rest).withUnsafeReadableBytes { $0.baseAddress }
         }
         #expect(Set(addresses).count == 1)
-        // They can be read again.
-        #expect(body.bytes == [UInt8](repeating: 8, count: body.count))
+    }
+
+    @Test("a long body that goes into a socket is kept once, as a buffer")
+    func keptOnce() {
+        var bytes = [UInt8](repeating: 8, count: SharedBodies.copiedBytesMax + 1)
+        let address = bytes.withUnsafeBytes { $0.baseAddress }
+        let message = EncodedMessage(head: [1], body: SharedBytes(bytes))
+        let frame = MessageFrame(message)
+        // An array that is nobody else's is changed in place.
+        bytes[0] = 9
+        #expect(bytes.withUnsafeBytes { $0.baseAddress } == address)
+        bytes[0] = 8
+        #expect(message.body == bytes && message.count == 1 + bytes.count)
+        #expect(Array(Self.bytes(frame).suffix(bytes.count)) == bytes)
     }
 
     @Test("DOWNLOADs of one body share its bytes")
