@@ -16,6 +16,8 @@ extension FlexibleFile {
         fileprivate var isSetAside = false
         /// True if the client had to catch up when it came with the first of them.
         fileprivate var isOfReturning = false
+
+        fileprivate var mergeBytes: Int { current?.memoryBytes ?? 0 }
     }
 
     /// The outcome of an upload.
@@ -116,6 +118,31 @@ extension FlexibleFile {
         trying = []
     }
 
+    private func restartUpload(of ident: ClientFileID) {
+        uploads[ident]?.current = nil
+        trying.remove(ident)
+    }
+
+    /// The memory that merges under way occupy, in bytes.
+    package var mergeBytes: Int { uploads.values.reduce(0) { $0 + $1.mergeBytes } }
+
+    /// Gives up all merges, to free their memory.
+    package func dropMerges() {
+        restartUploads()
+        forgetTouched()
+    }
+
+    /// Bounds the memory of merges under way after a step of a client: of those beside the first the largest begins again.
+    private func limitMerges(afterStepOf ident: ClientFileID) {
+        guard uploads[ident]?.current != nil else { return }
+        if firstMerge.flatMap({ uploads[$0]?.current }) == nil { firstMerge = ident }
+        let others = uploads.filter { $0.key != firstMerge && $0.value.current != nil }
+        guard others.values.reduce(0, { $0 + $1.mergeBytes }) > mergeBytesMax,
+            let largest = others.max(by: { ($0.value.mergeBytes, $0.key) < ($1.value.mergeBytes, $1.key) })
+        else { return }
+        restartUpload(of: largest.key)
+    }
+
     private func dropUploads(of ident: ClientFileID) {
         endUploads(of: ident)
         trying.remove(ident)
@@ -190,8 +217,7 @@ extension FlexibleFile {
         } catch {
             if error.code == .conflict {
                 // The merge is ahead of the file.
-                uploads[ident]?.current = nil
-                trying.remove(ident)
+                restartUpload(of: ident)
             }
             guard !error.isStoreFailure, error.code != .conflict else { throw error }
             dropUploads(of: ident)
@@ -199,6 +225,7 @@ extension FlexibleFile {
         }
         guard !mine.isSetAside, mine.current?.isDone == true else {
             uploads[ident] = mine
+            limitMerges(afterStepOf: ident)
             return nil
         }
         let outcome = UploadOutcome(ident: ident, refusals: mine.refusals)

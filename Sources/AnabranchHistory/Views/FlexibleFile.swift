@@ -67,6 +67,8 @@ package final class FlexibleFile {
     package var undoingBytesMax = 64 << 20
     /// The approximate size of what a commit makes for the views that it concerns, in bytes; the others catch up.
     package var madeBytesMax = 16 << 20
+    /// The memory that merges under way may occupy beside the first, in bytes; the largest of them begin anew.
+    var mergeBytesMax = 64 << 20
     /// The number of objects that were looked at for views that catch up, from which those of no further one are kept.
     package var looksMax = 262_144
     /// The number of objects of an uploaded changeset that are looked at together.
@@ -90,6 +92,8 @@ package final class FlexibleFile {
     /// tried, or came to the end of a window in one step; and the others.
     var newUploads: Deque<ClientFileID> = []
     var longUploads: Deque<ClientFileID> = []
+    /// The client whose merge never begins anew, so that there is always one that ends.
+    var firstMerge: ClientFileID?
     /// By client, the search that a QUERY or an IDENT waits for, and the findings about views that catch up; and the
     /// objects that are touched in the meantime.
     var searches: [ClientFileID: QuerySearch] = [:]

@@ -91,6 +91,9 @@ final class ViewUpload {
     /// True once everything is integrated.
     var isDone: Bool { rest.isEmpty }
 
+    /// The memory that the merge occupies in addition to the upload, in bytes.
+    var memoryBytes: Int { merge.arena.memoryBytes }
+
     // MARK: Merging
 
     /// Merges a window with all that the view has, until the step is over.

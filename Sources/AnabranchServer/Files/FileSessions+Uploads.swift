@@ -44,6 +44,20 @@ extension FileSessions {
     }
 }
 
+/// The memory of merges.
+extension FileSessions {
+    /// The memory that merges under way occupy, in bytes.
+    var mergeBytes: Int { flexible?.mergeBytes ?? file.integrationBytes }
+
+    /// Lets merges under way begin again, to free their memory.
+    /// - Returns: false if there are none.
+    func dropMerges() -> Bool {
+        guard mergeBytes > 0 else { return false }
+        if let flexible { flexible.dropMerges() } else { file.dropMerges() }
+        return true
+    }
+}
+
 /// The operator's part.
 extension FileSessions {
     /// Expires a client file. The session that uses it fails.

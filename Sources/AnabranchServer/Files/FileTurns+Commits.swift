@@ -108,6 +108,7 @@ extension FileTurns {
         if environment.store.isShared { areUploadsNext = false }
         do throws(HistoryError) {
             let isAwaited = try sessions.integrateViews(into: flexible, until: limit, isLong: isLong)
+            recordLongMerge()
             if isAwaited, sessions.file.isAhead { gathering.isShort = true }
         } catch {
             close(because: error)
@@ -149,7 +150,7 @@ extension FileTurns {
     }
 
     func recordLongMerge() {
-        let bytes = sessions?.file.integrationBytes ?? 0
+        let bytes = sessions?.mergeBytes ?? 0
         guard bytes > 0 || isLongMerge else { return }
         isLongMerge = bytes > 0
         for path in environment.longMerges.record(path, bytes) { notify(path, .dropMerge) }

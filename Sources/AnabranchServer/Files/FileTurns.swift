@@ -78,8 +78,7 @@ final class FileTurns {
             if notices.contains(.releaseCaches) { file.releaseCaches() }
             if notices.contains(.updateConnected) { updateConnected() }
             if notices.contains(.follow) { isFollowDue = true }
-            if notices.contains(.dropMerge), file.integrationBytes > 0 {
-                file.dropMerges()
+            if notices.contains(.dropMerge), sessions?.dropMerges() == true {
                 environment.metrics.mergesDropped.increment()
             }
         }

@@ -129,6 +129,31 @@ import Testing
         #expect(made.cursor.serverVersion == head.version + 1 && made.bytes > 100)
     }
 
+    /// If the merges of all files need too much memory together, those of the file with the most go on.
+    @Test(arguments: [0, Int.max]) func theMemoryOfMergesIsBounded(bytesMax: Int) throws {
+        let counters = CountingMetrics()
+        let rig = TurnRig(keepsState: true, metrics: counters) {
+            $0.isFlexible = { _ in true }
+            $0.longMergeBytesMax = bytesMax
+        }
+        let clients = try ["pets", "plants"].map { try rig.join($0, count: 1)[0] }
+        for client in clients {
+            rig.upload([Self.schema], of: client)
+            rig.submit(.query(Self.set(1, "TRUEPREDICATE")), of: client)
+        }
+        rig.finish()
+        for client in clients { rig.upload((0..<40).map(Self.object), from: 2, of: client) }
+        rig.finish()
+        #expect(clients.allSatisfy(\.errors.isEmpty))
+        for client in clients {
+            let state = try #require(rig.withFile(client.path) { try? $0.sessions?.file.currentState() })
+            #expect(try state.read { try $0.objects("T").count } == 40)
+        }
+        let dropped = counters.value("anabranch_long_merges_dropped_total")
+        #expect(bytesMax == 0 ? dropped > 0 : dropped == 0)
+        #expect(rig.files.environment.longMerges.mergeCount == 0)
+    }
+
     /// What is durable does not wait for the uploads of others.
     @Test func downloadsDoNotWaitForUploads() throws {
         let rig = Self.rig(), writer = try Self.client(of: rig, objects: 1), reader = try Self.reader(of: rig)
