@@ -16,6 +16,10 @@ final class HostileClient {
     private var isBinding = false
     /// The session that the server has begun, and the client version of its last UPLOAD.
     private var session: (ident: SessionID, version: ClientVersion)?
+    /// The client version of the first UPLOAD of the session that is more than a schema, unless other messages have
+    /// gone before it: they may have been UPLOADs.
+    private var written: ClientVersion?
+    private var isAlone = false
     /// The latest changeset that another client has uploaded.
     private var changeset: [UInt8] = []
     /// The latest messages of others, at most `recordedMax`.
@@ -41,6 +45,7 @@ final class HostileClient {
             return try goOn(simulation, machine, number, version)
         }
         let message = self.message(&simulation.random, simulation)
+        (written, isAlone) = (nil, false)
         simulation.tally.mark("hostile message")
         simulation.log(message, "somebody says")
         machine.receive(message, isFirst: !simulation.random.isOne(in: 50), isLast: true, from: number)
@@ -61,7 +66,7 @@ final class HostileClient {
         endSession()
     }
 
-    private func endSession() { (isBinding, session) = (false, nil) }
+    private func endSession() { (isBinding, session, written, isAlone) = (false, nil, nil, false) }
 
     private func connect(_ simulation: Simulation, _ machine: ServerMachine, _ node: SimulatedNode) {
         let mode = simulation.plan.isFlexible ? SyncMode.flexible : .partition
@@ -86,11 +91,21 @@ final class HostileClient {
             let upload = UploadMessage(Upload(progress: cursor, changesets: [sent]))
             let bytes = ClientMessageCodec().encode(.upload(session: ident, upload)).bytes
             session = (ident, cursor.clientVersion)
+            if isAlone, written == nil, Self.isWrite(changeset) { written = cursor.clientVersion }
             simulation.tally.mark("hostile upload")
             simulation.log(bytes, "somebody says")
             machine.receive(bytes, isFirst: true, isLast: true, from: number)
         }
         try read(simulation, machine, number, version)
+    }
+
+    /// True if a changeset does something else than to add classes and columns.
+    private static func isWrite(_ changeset: [UInt8]) -> Bool {
+        var arena = ChangesetArena()
+        guard let index = try? arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0)) else {
+            return false
+        }
+        return !arena.instructions(of: index).allSatisfy { $0.kind == .addTable || $0.kind == .addColumn }
     }
 
     // MARK: Messages
@@ -139,6 +154,11 @@ final class HostileClient {
             guard !simulation.plan.isFlexible else { continue }
             switch try ServerMessageCodec(mode: .partition, version: version).decode(message.bytes) {
             case .ident(let ident, let file): identify(as: file, in: ident, simulation, machine, number)
+            case .download(session?.ident, let download):
+                let acknowledged = download.progress.upload.clientVersion
+                try require(
+                    written.map { acknowledged < $0 } ?? true,
+                    "P8: what somebody has written who may only read is acknowledged")
             case .error(_, let error):
                 if error.code == .writeNotAllowed { simulation.tally.mark("hostile upload refused") }
                 endSession()
@@ -155,6 +175,7 @@ final class HostileClient {
         var claimed = file
         if simulation.random.isOne(in: 4) { claimed.ident = ClientFileID(UInt64(simulation.random.below(10))) }
         (isBinding, session) = (false, claimed == file ? (ident, 0) : nil)
+        (written, isAlone) = (nil, true)
         let request = IdentRequest(
             file: claimed, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil)
         let bytes = ClientMessageCodec().encode(.ident(session: ident, request)).bytes
