@@ -34,9 +34,11 @@ struct OpeningRequest {
     let isOld: Bool
     let command: String?
 
-    /// - Returns: nil if it is no such message, or something is missing.
+    /// - Returns: nil if it is no such message, something is missing, or it is longer than what a client that has no
+    /// channel may send.
     init?(_ payload: Substring) {
-        guard let members = try? JSONValue(parsing: payload.utf8).members,
+        guard payload.utf8.count <= SimperiumConnection.strangerBytesMax,
+            let members = try? JSONValue(parsing: payload.utf8).members,
             let bucket = Self.text("name", in: members), let token = Self.text("token", in: members),
             let app = Self.text("app_id", in: members),
             let client = Self.text("clientid", in: members) ?? Self.text("client_id", in: members),
