@@ -20,4 +20,55 @@ import Testing
             #expect(try await one.hear() == "1:auth:ann@example.com")
         }
     }
+
+    /// A client that is not told which change is refused sends it again for ever.
+    @Test func changesWithTooManyValuesAreNamed() async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            try await one.say("0:c:\(Self.longChanges)")
+            for name in ["first", "second"] {
+                let error = try await one.change()
+                #expect(error["error"] == 400 && error["id"] == .string(name) && error["ccids"] == [.string(name)])
+            }
+            #expect(try await one.list()["index"] == [])
+        }
+    }
+
+    @Test func changesOfAnEndedLoginAreNamedUnread() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), one = try await Conversation(rig, login)
+            try await one.list()
+            rig.clock.advance(by: 400 * 86_400)
+            rig.wire.recheckLogins(of: login.user)
+            #expect(try await one.hear().hasPrefix("0:auth:{"))
+            try await one.say("0:c:\(Self.longChanges)")
+            for name in ["first", "second"] {
+                let error = try await one.change()
+                #expect(error["error"] == 401 && error["id"] == .string(name) && error["ccids"] == [.string(name)])
+            }
+        }
+    }
+
+    /// Two changes, the second with more values than are read.
+    private static let longChanges: String = {
+        let zeros = String(repeating: "0,", count: Change.valuesMax) + "0"
+        return #"[{"id":"first","ccid":"first","o":"-"},{"o":"M","d":{"l":[\#(zeros)]},"ccid":"second","id":"second"}]"#
+    }()
+
+    @Test func changesAreFoundUnread() {
+        for (text, names) in [
+            ("", [["", ""]]), ("[]", []), ("[", [["", ""]]), ("{}", [["", ""]]), ("7", [["", ""]]),
+            (#" { "ccid" : "c" , "id" : "\u006b\ud83d" } "#, [["k\u{FFFD}", "c"]]),
+            (#"{"id":7,"ccid":["c"]}"#, [["", ""]]),
+            (#"{"v":{"id":"no","x":[{"ccid":"no"},"}]"]},"d":"\"","id":"k"}"#, [["k", ""]]),
+            (#"[1,{"id":"k"},[{"id":"no"}],{"ccid":"c"}]"#, [["", ""], ["k", ""], ["", ""], ["", "c"]]),
+            // No JSON.
+            (#"[{"id":"k","ccid":"c","v":tru},{"id":"l","v":{"a":["#, [["k", "c"], ["l", ""]]),
+            (#"{"ccid":"c","id":"k\"#, [["", "c"]]), (#"{"ccid":"c","id"#, [["", "c"]]), ("}{", [["", ""]]),
+            (#"[{"id":"k"}{"id":"l"}]"#, [["k", ""]]), ("[,]", [["", ""], ["", ""]]),
+        ] as [(String, [[String]])] {
+            #expect(UnreadChanges(text[...]).map { [$0.key, $0.ident] } == names, "\(text)")
+        }
+    }
 }

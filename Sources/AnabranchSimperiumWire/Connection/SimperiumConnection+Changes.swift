@@ -20,13 +20,11 @@ extension SimperiumConnection {
         }
     }
 
-    /// Refuses the changes of a message on a channel that takes none.
+    /// Refuses the changes of a message unread.
     func refuse(_ payload: Substring, _ code: Int, client: String, on name: ChannelName) async throws {
-        let json = try? Change.json(payload.utf8)
-        for json in json?.array ?? [json ?? .null] {
+        for change in UnreadChanges(payload) {
             try countChange()
-            let error = Channel.error(
-                code, json["id"]?.string ?? "", json["ccid"]?.string ?? "", client: client)
+            let error = Channel.error(code, change.key, change.ident, client: client)
             try await send("\(name.prefix)c:[\(error)]")
         }
     }

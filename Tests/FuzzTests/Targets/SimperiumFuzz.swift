@@ -116,8 +116,15 @@ private struct MessageWorld {
         case "cv": return try catchUp(String(payload), form(channel))
         case "index": _ = ClientIndex(String(payload))
         case "c":
+            let unread = UnreadChanges(payload).map { [$0.key, $0.ident] }
             guard let json = try? Change.json(payload.utf8) else { return nil }
-            for json in (json.array ?? [json]).prefix(8) {
+            let changes = json.array ?? [json]
+            let names = changes.map { [$0["id"]?.string ?? "", $0["ccid"]?.string ?? ""] }
+            // Names of members that are escaped are not found unread; no client writes such.
+            guard unread == names || payload.utf8.contains(UInt8(ascii: "\\")) else {
+                return "unread, the changes have other names"
+            }
+            for json in changes.prefix(8) {
                 if let problem = try change(json, on: channel) { return problem }
             }
         default: break
