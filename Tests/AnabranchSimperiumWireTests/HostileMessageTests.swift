@@ -56,6 +56,20 @@ import Testing
         return #"[{"id":"first","ccid":"first","o":"-"},{"o":"M","d":{"l":[\#(zeros)]},"ccid":"second","id":"second"}]"#
     }()
 
+    @Test func framesHaveFewMessages() {
+        func frame(_ count: Int) -> String { JSONValue.array(Array(repeating: "h:1", count: count)).encoded }
+        #expect(SockJSFrame.messages(in: frame(SockJSFrame.messagesMax))?.count == SockJSFrame.messagesMax)
+        #expect(SockJSFrame.messages(in: frame(SockJSFrame.messagesMax + 1)) == nil)
+    }
+
+    @Test func indexesHaveFewValues() {
+        func index(_ count: Int) -> ClientIndex? {
+            ClientIndex("{\"index\":[\(Array(repeating: "0", count: count).joined(separator: ","))]}")
+        }
+        #expect(index(Change.valuesMax - 2)?.versions.isEmpty == true)
+        #expect(index(Change.valuesMax - 1) == nil)
+    }
+
     @Test func changesAreFoundUnread() {
         for (text, names) in [
             ("", [["", ""]]), ("[]", []), ("[", [["", ""]]), ("{}", [["", ""]]), ("7", [["", ""]]),

@@ -5,9 +5,12 @@ struct ClientIndex {
     private(set) var versions: [ExactString: UInt64] = [:]
     let pendingCount: Int
 
-    /// - Returns: nil if it is not an index. Clients write entities as `{"id","v"}` or as `{KEY: version}`.
+    /// - Returns: nil if it is not an index, or has too many values. Clients write entities as `{"id","v"}` or as
+    /// `{KEY: version}`.
     init?(_ text: String) {
-        guard let json = try? JSONValue(parsing: text.utf8), let entries = json["index"]?.array else { return nil }
+        guard let json = try? JSONValue(parsing: text.utf8, valuesMax: Change.valuesMax),
+            let entries = json["index"]?.array
+        else { return nil }
         for entry in entries {
             if let key = entry["id"]?.string, let version = Self.version(entry["v"]) {
                 versions[ExactString(key)] = version

@@ -40,11 +40,18 @@ enum SockJSFrame {
 
     static func closing(_ reason: String) -> String { "c[3000,\(JSONValue.string(reason).encoded)]" }
 
+    /// The most messages of one frame. Its clients send them one by one.
+    static let messagesMax = 10_000
+
     /// The messages in what a client sends: a list of texts, or one text.
-    /// - Returns: nil if it is neither.
+    /// - Returns: nil if it is neither, or has too many.
     static func messages(in text: String) -> [String]? {
         if text.isEmpty { return [] }
-        guard let json = try? JSONValue(parsing: text.utf8, depthMax: 2, replacesHalves: true) else { return nil }
+        // The list is a value as well.
+        guard
+            let json = try? JSONValue(
+                parsing: text.utf8, depthMax: 2, valuesMax: messagesMax + 1, replacesHalves: true)
+        else { return nil }
         let messages = (json.array ?? [json]).map(\.string)
         return messages.contains(nil) ? nil : messages.compactMap { $0 }
     }
