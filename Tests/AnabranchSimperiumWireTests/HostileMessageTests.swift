@@ -85,4 +85,50 @@ import Testing
             #expect(UnreadChanges(text[...]).map { [$0.key, $0.ident] } == names, "\(text)")
         }
     }
+
+    /// A message of 40 bytes deletes any number of entities, so each counts.
+    @Test func bucketsThatAreEmptiedCount() async throws {
+        try await WireRig.run {
+            $0.changesPerMinuteMax = 20
+        } _: { rig in
+            let login = try await rig.logIn()
+            func fill(_ client: String) async throws -> Conversation {
+                let filling = try await Conversation(rig, login, client: client, library: "other")
+                try await filling.list()
+                for number in 0..<15 { try await filling.make("M", "k\(number)", ["v": .adds("x")]) }
+                return filling
+            }
+            let watch = try await fill("one")
+            let emptying = try await Conversation(rig, login, client: "two", library: "other")
+            try await emptying.send("EMPTY", "note")
+            var deletedCount = 0
+            while deletedCount < 15 {
+                deletedCount += try #require(try await watch.hear("c").array).count { $0["o"] == "-" }
+            }
+            let last = try await fill("three")
+            try await emptying.send("EMPTY", "note")
+            try? await emptying.say("h:7")
+            await #expect(throws: TextClient.Closed(code: 1013)) { _ = try await emptying.hear() }
+            #expect(try await last.list()["index"]?.array?.count == 15)
+        }
+    }
+
+    @Test func bucketsOfManyEntitiesAreEmptied() async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            let count = 2_100
+            let changes = (0..<count).map { #"{"o":"M","id":"k\#($0)","ccid":"c\#($0)","v":{}}"# }
+            try await one.say("0:c:[\(changes.joined(separator: ","))]")
+            try await one.send("EMPTY", "note")
+            var deleted: Set<String> = []
+            while deleted.count < count {
+                for change in try #require(try await one.hear("c").array) {
+                    #expect(change["error"] == nil)
+                    if change["o"] == "-" { deleted.insert(change["id"]?.string ?? "") }
+                }
+            }
+            #expect(try await one.list()["index"] == [])
+        }
+    }
 }

@@ -13,7 +13,7 @@ final class ClientMemories: Sendable {
 
     /// Counts entities that listings by HTTP pass over.
     /// - Returns: false if they are too many now.
-    func admitSkips(_ count: Int, atMost max: Int) -> Bool { skips.withLock { $0.addSkips(count, atMost: max) } }
+    func admitSkips(_ count: Int, atMost max: Int) -> Bool { skips.withLock { $0.addAtOnce(count, atMost: max) } }
 
     func with<Value>(_ body: (inout ClientMemory) -> Value) -> Value { memory.withLock { body(&$0) } }
 

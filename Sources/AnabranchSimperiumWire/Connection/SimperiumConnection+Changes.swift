@@ -91,14 +91,8 @@ extension SimperiumConnection {
             return try await tellError(400, json, on: channel)
         }
         await inbox.wait(while: 1)
-        let name = channel.bucketName
-        let keys = try await channel.file.read { reader in
-            guard let bucket = try reader.records.bucket(named: name),
-                try reader.records.request(ident, EntityKey.ofBucket, of: bucket) == nil
-            else { return [String]() }
-            return try reader.records.recent(of: bucket, before: reader.door.end, countMax: .max >> 1)
-                .filter { $0.supersededAt == nil }.map(\.key)
-        }
+        let name = channel.bucketName, keys = try await keys(toBeDeletedBy: ident, on: channel)
+        try countDeletions(keys.count)
         guard !keys.isEmpty else {
             let nothing = ChangeRequest(
                 key: EntityKey.ofBucket, ident: ident, client: channel.client, operation: .nothing, isNode: false)
@@ -114,6 +108,36 @@ extension SimperiumConnection {
             submit(&request, nil, on: channel)
         }
     }
+
+    /// The entities of the bucket as it is now, read in steps between which others have their turn; none if the client
+    /// has emptied it by the same request before.
+    private func keys(toBeDeletedBy ident: String, on channel: Channel) async throws -> [String] {
+        let name = channel.bucketName
+        let (bucket, snapshot, salt) = try await channel.file.read { reader -> (Bucket?, ChangePlace, UInt64) in
+            let bucket = try reader.records.bucket(named: name)
+            let isRepeated = try bucket.map { try reader.records.request(ident, EntityKey.ofBucket, of: $0) != nil }
+            return (isRepeated == true ? nil : bucket, reader.door.end, reader.door.salt)
+        }
+        guard let bucket else { return [] }
+        var keys: [String] = [], passedCount = 0, place = snapshot
+        while true {
+            let before = place
+            let rows = try await channel.file.read { reader in
+                guard reader.door.salt == salt else { throw End.closed(1013, "another history") }
+                return try reader.records.recent(of: bucket, before: before, countMax: Self.emptiedStep)
+            }
+            let there = rows.filter { $0.supersededAt.map { $0 > snapshot } ?? true }
+            keys += there.map(\.key)
+            passedCount += rows.count - there.count
+            guard rows.count == Self.emptiedStep, let last = rows.last else { break }
+            place = last.place
+        }
+        try countSkips(passedCount)
+        return keys
+    }
+
+    /// How many entities of a bucket that is emptied are read in one turn.
+    private static let emptiedStep = 1_000
 
     // MARK: Outcomes
 

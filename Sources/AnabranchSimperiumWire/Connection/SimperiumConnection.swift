@@ -157,9 +157,16 @@ final class SimperiumConnection {
         guard changes.add(atMost: wire.limits.changesPerMinuteMax) else { throw End.closed(1013, "too many changes") }
     }
 
+    /// Counts the changes by which a bucket is emptied.
+    func countDeletions(_ count: Int) throws {
+        guard changes.addAtOnce(count, atMost: wire.limits.changesPerMinuteMax) else {
+            throw End.closed(1013, "too many changes")
+        }
+    }
+
     /// Counts entities that a listing passes over: they cost as much as others, although they are not sent.
     func countSkips(_ count: Int) throws {
-        guard skips.addSkips(count, atMost: wire.limits.skipsPerMinuteMax) else {
+        guard skips.addAtOnce(count, atMost: wire.limits.skipsPerMinuteMax) else {
             throw End.closed(1013, "listings pass over too many entities")
         }
     }
@@ -232,6 +239,6 @@ struct MinuteCount {
         return true
     }
 
-    /// Adds entities that a listing passes over, of which one alone may be any number.
-    mutating func addSkips(_ number: Int, atMost max: Int) -> Bool { add(min(number, max / 2), atMost: max) }
+    /// Adds the entities that one request concerns. One request alone may concern any number.
+    mutating func addAtOnce(_ number: Int, atMost max: Int) -> Bool { add(min(number, max / 2), atMost: max) }
 }
