@@ -132,7 +132,7 @@ extension FlexibleFile {
         forgetTouched()
     }
 
-    /// Bounds the memory of merges under way after a step of a client: of those beside the first the largest begins again.
+    /// Bounds the memory of merges under way after a step of a client: beside the first, the largest begins anew.
     private func limitMerges(afterStepOf ident: ClientFileID) {
         guard uploads[ident]?.current != nil else { return }
         if firstMerge.flatMap({ uploads[$0]?.current }) == nil { firstMerge = ident }

@@ -40,7 +40,7 @@ final class SimperiumConnection {
         endingsNumber = wire.endingsNumber
     }
 
-    /// The longest message of a client that has opened no channel, in bytes: it may be anybody. Also the longest `init`.
+    /// The longest message of a client that has opened no channel, in bytes: it may be anybody. And the longest `init`.
     static let strangerBytesMax = 64 << 10
 
     /// Something that ends the connection.

@@ -136,13 +136,13 @@ import Testing
             $0.isFlexible = { _ in true }
             $0.longMergeBytesMax = bytesMax
         }
-        let clients = try ["pets", "plants"].map { try rig.join($0, count: 1)[0] }
-        for client in clients {
-            rig.upload([Self.schema], of: client)
-            rig.submit(.query(Self.set(1, "TRUEPREDICATE")), of: client)
-        }
+        let pairs = try ["pets", "plants"].map { try rig.join($0, count: 2) }, clients = Array(pairs.joined())
+        let changesets = [Self.schema] + (0..<40).map(Self.object)
+        for client in clients { rig.submit(.query(Self.set(1, "TRUEPREDICATE")), of: client) }
+        for pair in pairs { rig.upload(changesets, of: pair[0]) }
         rig.finish()
-        for client in clients { rig.upload((0..<40).map(Self.object), from: 2, of: client) }
+        // Each of these meets all of those.
+        for pair in pairs { rig.upload(changesets, of: pair[1]) }
         rig.finish()
         #expect(clients.flatMap(\.errors).isEmpty)
         for client in clients {
