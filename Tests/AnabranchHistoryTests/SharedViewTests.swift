@@ -196,6 +196,30 @@ import Testing
         try first.test.verify()
     }
 
+    /// Also if each of them asks for something else in between.
+    @Test(arguments: StoreKind.allCases) func bootstrapsOfSeveralSetsAreMadeOnce(_ kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        for key in 0..<10 { try first.create(Int64(key)) }
+        let predicates: [(QueryVersion, String)] = [(1, "_id < 5"), (2, "_id < 5 OR _id == 7")]
+        var shares: [[UInt64]] = []
+        for _ in 0..<3 {
+            var (client, session) = try FlexibleFixture.join(first.synced, first.file), ids: [UInt64] = []
+            for (version, predicate) in predicates {
+                let set = SubscriptionSet(version: version, query: Array(#"{"Note":"\#(predicate)"}"#.utf8))
+                #expect(try first.file.query(set, in: &session) == nil)
+                ids.append(try #require(first.file.views[client.ident]?.log.entries.last?.share?.id))
+                while let message = try first.file.download(for: &session) { try client.integrate(message.download) }
+            }
+            shares.append(ids)
+            let keys = try client.state.read { transaction in
+                try (0..<10 as Range<Int64>).filter { try transaction.object("Note", key: .int($0)) != nil }
+            }
+            #expect(keys == [0, 1, 2, 3, 4, 7])
+        }
+        #expect(shares[0] == shares[1] && shares[1] == shares[2] && Set(shares[0]).count == 2)
+        try first.test.verify()
+    }
+
     /// A query reads of an object what it looks at, and no picture beside that: damage to these does not concern it.
     @Test func aQueryReadsWhatItLooksAt() throws {
         var first = try FlexibleFixture(.sqlite)

@@ -29,15 +29,16 @@ struct SharedSearches {
 
     private var searches: [Question: (search: ViewSearch, use: UInt64)] = [:]
     private var useCount: UInt64 = 0
-    /// The changesets that were made last, the finding that they are of, and where each of them ends.
-    private var made: (finding: UInt64, partBytes: Int, changesets: SharedChangesets)?
+    /// The changesets that were made, the finding that they are of, and where each of them ends; those used last come
+    /// last.
+    private var made: [(finding: UInt64, partBytes: Int, changesets: SharedChangesets)] = []
 
     var isEmpty: Bool { searches.isEmpty }
 
     /// The number of objects that they have found, or are to look at again.
     var objectCount: Int { searches.values.reduce(0) { $0 + $1.search.objectCount } }
 
-    mutating func removeAll() { (searches, made) = ([:], nil) }
+    mutating func removeAll() { (searches, made) = ([:], []) }
 
     subscript(question: Question) -> ViewSearch? { searches[question]?.search }
 
@@ -68,12 +69,18 @@ struct SharedSearches {
         for question: Question, endingAt partBytes: Int, in state: ObjectGraph
     ) throws(HistoryError) -> SharedChangesets {
         guard let search = searches[question]?.search else { return SharedChangesets([]) }
-        if let made, made.finding == search.finding, made.partBytes == partBytes { return made.changesets }
+        if let index = made.firstIndex(where: { $0.finding == search.finding && $0.partBytes == partBytes }) {
+            let known = made.remove(at: index)
+            made.append(known)
+            return known.changesets
+        }
         let moves = search.moves
         let changesets = SharedChangesets(
             try state.changesets(leaving: moves.leaving, entering: moves.entering, endingAt: partBytes))
-        let isShort = changesets.bytes.reduce(0) { $0 + $1.count } <= Self.madeBytesMax
-        made = isShort ? (search.finding, partBytes, changesets.known) : nil
+        made.append((search.finding, partBytes, changesets.known))
+        let findings = Set(searches.values.map(\.search.finding))
+        made.removeAll { !findings.contains($0.finding) || $0.changesets.byteCount > Self.madeBytesMax }
+        while made.reduce(0, { $0 + $1.changesets.byteCount }) > Self.madeBytesMax { made.removeFirst() }
         return changesets
     }
 }
@@ -88,6 +95,8 @@ struct SharedChangesets {
         bytes = changesets
         shares = changesets.map { _ in .new }
     }
+
+    fileprivate var byteCount: Int { bytes.reduce(0) { $0 + $1.count } }
 
     /// The same, once a view has got them.
     fileprivate var known: SharedChangesets {
