@@ -225,6 +225,37 @@ import Testing
         }
     }
 
+    /// Its content is the same, and is not looked at.
+    @Test func aFileThatMovesUsesItsChunks() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), path = FilesRig.path
+            try await device.connect()
+            try await device.put("/a", "a chunk")
+            try await device.synchronize()
+            try await device.space.move(SpacePath("/a"), to: SpacePath("/b"))
+            try await device.synchronize()
+            // In the trash it uses them as well.
+            try await device.space.delete(SpacePath("/b"))
+            try await device.synchronize()
+            rig.clock.advance(by: 29 * 86_400)
+            let trashed = try #require(try device.space.trash().first)
+            try await device.space.restore(trashed)
+            try await device.space.move(SpacePath("/b"), to: SpacePath("/c"))
+            try await device.synchronize()
+            rig.clock.advance(by: 40 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(rig.store.contains(Self.hash, of: path))
+            try await device.synchronize()
+            #expect(try await device.tree() == ["/c": "a chunk"])
+            try await device.put("/c", "another")
+            try await device.synchronize()
+            rig.clock.advance(by: 31 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(!rig.store.contains(Self.hash, of: path))
+            try await device.close()
+        }
+    }
+
     /// An entry can end more uses than are noticed with it: the others are found when the chunks are looked at.
     @Test func aChunkGoesAlsoIfTheEndOfItsUseWasNotNoticed() async throws {
         try await FilesRig.run(endedUsesMax: 0) { rig in

@@ -98,19 +98,23 @@ private struct FilesNoting {
     private mutating func record(
         _ name: SpaceObjectKey, from before: SpaceObject?, to after: SpaceObject?, _ records: inout PendingRecords
     ) throws {
-        let old = before?.chunks ?? [], new = after?.chunks ?? []
-        let ended = old.subtracting(new).prefix(endedUsesLeft)
-        endedUsesLeft -= ended.count
-        for chunk in ended { try records.setUse(chunk, by: name.key, false, now: now) }
-        for chunk in new.subtracting(old) { try records.setUse(chunk, by: name.key, true, now: now) }
-        let former = try records.trash(name)
-        if let after, after.isMarked {
-            let content = after.manifest?.id.bytes ?? []
-            if former?.content != content {
-                records.set(TrashRow(since: now, version: version, content: content), of: name)
+        let hasSameContent = before?.content == after?.content
+        if !hasSameContent {
+            let old = before?.chunks ?? [], new = after?.chunks ?? []
+            let ended = old.subtracting(new).prefix(endedUsesLeft)
+            endedUsesLeft -= ended.count
+            for chunk in ended { try records.setUse(chunk, by: name.key, false, now: now) }
+            for chunk in new.subtracting(old) { try records.setUse(chunk, by: name.key, true, now: now) }
+        }
+        if before == nil || after == nil || !hasSameContent || before?.trashed != after?.trashed {
+            let former = try records.trash(name)
+            if let after, after.isMarked, let content = after.trashed {
+                if former?.content != content {
+                    records.set(TrashRow(since: now, version: version, content: content), of: name)
+                }
+            } else if former != nil {
+                records.set(nil, of: name)
             }
-        } else if former != nil {
-            records.set(nil, of: name)
         }
         guard name.isFolder, let before, before.parent != after?.parent else { return }
         records.setFormerParent(after == nil ? nil : before.parent, of: name.key)

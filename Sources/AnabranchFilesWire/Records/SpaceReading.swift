@@ -5,14 +5,18 @@ package import AnabranchCore
 struct SpaceObject {
     let parent: UUIDBytes?
     let moved: Timestamp?
-    /// Nil for a folder, and if it is malformed.
-    let manifest: Manifest?
+    /// The encoded manifest, which may be malformed; nil for a folder. It is decoded only where it is needed: one of
+    /// 400 GB has 100,000 hashes.
+    let content: [UInt8]?
     /// The content that the trash mark names; empty for a folder. Nil without a mark.
     let trashed: [UInt8]?
     let isFolder: Bool
 
     /// True for a file with the mark of its own content, and for a folder with any mark.
     var isMarked: Bool { trashed.map { isFolder || $0 == manifest?.id.bytes } ?? false }
+
+    /// Nil for a folder, and if it is malformed.
+    var manifest: Manifest? { content.flatMap { Manifest($0) } }
 
     var chunks: Set<ChunkHash> { Set(manifest?.chunks ?? []) }
 
@@ -22,7 +26,7 @@ struct SpaceObject {
         }
         if case .uuid(let key) = value(SpaceClasses.parent) { parent = key } else { parent = nil }
         if case .timestamp(let time) = value(SpaceClasses.moved) { moved = time } else { moved = nil }
-        if case .binary(let bytes) = value(SpaceClasses.manifest) { manifest = Manifest(bytes) } else { manifest = nil }
+        if case .binary(let bytes) = value(SpaceClasses.manifest) { content = bytes } else { content = nil }
         switch value(SpaceClasses.trashed) {
         case .binary(let bytes) where !isFolder: trashed = bytes
         case .timestamp where isFolder: trashed = []
