@@ -285,9 +285,14 @@ import Testing
                 deviceID: device.name, service: "sync", userID: rig.user, sequence: device.sequence + 1)
             let more = Message(header: header, body: [changes("b", textBytes: 150_000, hasMore: true)])
             #expect(try await rig.ask(more.encoded(as: .xml), cookie: device.cookie).status == .serviceUnavailable)
-            // Another user's session has room.
+            // Nor is it read then, or with the cookie of another user, whose session has room.
+            let spaces = [UInt8](repeating: 0x20, count: 150_000)
+            #expect(try await rig.ask(spaces).status == .badRequest)
+            #expect(try await rig.ask(spaces, cookie: device.cookie).status == .serviceUnavailable)
             let other = try #require(rig.wire.open("device", "another", DeviceRig.app))
             #expect(rig.wire.hasRoom(for: 150_000, in: other))
+            device.cookie = "anabranch-ota=\(other.cookie)"
+            #expect(try await device.post(spaces).header.failure?.knownCode == .badRequest)
         }
     }
 

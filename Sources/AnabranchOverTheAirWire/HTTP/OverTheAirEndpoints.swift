@@ -42,10 +42,15 @@ struct OverTheAirEndpoints: HTTPEndpoints {
         guard let user = principal.user, case .whole(let bytes) = request.body else {
             return Self.refusal(.unauthorized, "no valid credentials")
         }
-        let form = PropertyList.Form(sniffing: bytes)
+        let form = PropertyList.Form(sniffing: bytes), session = Self.cookie(of: request).flatMap(wire.session)
+        // A message takes many times its bytes once it is read: what is refused anyway is not.
+        if let session {
+            guard session.user == user, session.app == app else { return refusal(Self.foreignCookie, nil, form) }
+            guard wire.hasRoom(for: bytes.count, in: session) else { return Self.busy }
+        }
         do throws(MessageError) {
             let limits = PropertyListLimits(bytesMax: wire.settings.messageBytesMax)
-            return await answer(try ReceivedMessage(bytes, limits), request, principal, user)
+            return await answer(try ReceivedMessage(bytes, limits), in: session, request, principal, user)
         } catch {
             guard !error.place.isEmpty || error.code != .badRequest else {
                 return Self.refusal(.badRequest, "no property list: \(error.reason)")
@@ -54,17 +59,17 @@ struct OverTheAirEndpoints: HTTPEndpoints {
         }
     }
 
+    private static let foreignCookie = Status(.badRequest, "the cookie is another device's")
+
+    /// - Parameter open: the session whose cookie the request has.
     private func answer(
-        _ message: ReceivedMessage, _ request: EndpointRequest, _ principal: Principal, _ user: String
+        _ message: ReceivedMessage, in open: OpenSession?, _ request: EndpointRequest, _ principal: Principal,
+        _ user: String
     ) async -> EndpointResponse {
         let header = message.header, bytes = message.bytes, form = PropertyList.Form(sniffing: bytes)
-        var session: OpenSession?, isNew = false
-        if let cookie = Self.cookie(of: request) {
-            session = wire.session(cookie)
-            let isOwn = session.map { $0.user == user && $0.app == app && $0.device.hasBytes(of: header.deviceID) }
-            if isOwn == false {
-                return refusal(Status(.badRequest, "the cookie is another device's"), header, form)
-            }
+        var session = open, isNew = false
+        guard session?.device.hasBytes(of: header.deviceID) ?? true else {
+            return refusal(Self.foreignCookie, header, form)
         }
         if session == nil, header.sequence == 1 {
             let open = wire.session(of: header.deviceID, user, app)
