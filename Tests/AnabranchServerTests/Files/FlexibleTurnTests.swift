@@ -137,12 +137,14 @@ import Testing
             $0.longMergeBytesMax = bytesMax
         }
         let pairs = try ["pets", "plants"].map { try rig.join($0, count: 2) }, clients = Array(pairs.joined())
-        let changesets = [Self.schema] + (0..<40).map(Self.object)
+        let objects = (0..<40).map(Self.object)
+        for pair in pairs { rig.upload([Self.schema], of: pair[0]) }
         for client in clients { rig.submit(.query(Self.set(1, "TRUEPREDICATE")), of: client) }
-        for pair in pairs { rig.upload(changesets, of: pair[0]) }
+        rig.finish()
+        for pair in pairs { rig.upload(objects, from: 2, of: pair[0]) }
         rig.finish()
         // Each of these meets all of those.
-        for pair in pairs { rig.upload(changesets, of: pair[1]) }
+        for pair in pairs { rig.upload(objects, of: pair[1]) }
         rig.finish()
         #expect(clients.flatMap(\.errors).isEmpty)
         for client in clients {
