@@ -60,7 +60,7 @@ package struct LogMerge: ~Copyable, Sendable {
     }
 
     /// An entry of the log that takes part.
-    private struct Entry: Sendable {
+    fileprivate struct Entry: Sendable {
         var version: UInt64
         var index: ChangesetIndex
     }
@@ -218,6 +218,29 @@ package struct LogMerge: ~Copyable, Sendable {
     /// - Throws: `TransformError`; the merge must be dropped then.
     package mutating func advance(pairs: Int = .max) throws(TransformError) -> Bool {
         try merge.advance(in: &arena, pairs: pairs)
+    }
+
+    // MARK: Going back
+
+    /// A merge whose run is merged, as it was then.
+    package struct Checkpoint: Sendable {
+        fileprivate let arena: ChangesetArena
+        fileprivate let rest, run: ArraySlice<Incoming>
+        fileprivate let incoming: [ChangesetIndex]
+        fileprivate let entries, passedEntries: [Entry]
+    }
+
+    /// The merge as it is now, to go back to. To be called when a run is merged.
+    package var checkpoint: Checkpoint {
+        Checkpoint(
+            arena: arena, rest: rest, run: run, incoming: incoming, entries: entries, passedEntries: passedEntries)
+    }
+
+    /// Undoes all that has happened to the arena and to the run since.
+    package mutating func goBack(to checkpoint: Checkpoint) {
+        arena = checkpoint.arena
+        (rest, run, incoming) = (checkpoint.rest, checkpoint.run, checkpoint.incoming)
+        (entries, passedEntries) = (checkpoint.entries, checkpoint.passedEntries)
     }
 
     // MARK: Results

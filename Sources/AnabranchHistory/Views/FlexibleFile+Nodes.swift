@@ -37,7 +37,8 @@ extension FlexibleFile {
     /// The largest part of the log that is looked at as one step, in bytes and in versions.
     private static let stepBytesMax = 4 << 20, stepVersionsMax: UInt64 = 4_096
 
-    private func takeIn() throws(HistoryError) {
+    /// Has the views take in what the file has taken in.
+    func takeIn() throws(HistoryError) {
         guard isBehind, let state = try file.currentState() else { return }
         isTakingIn = true
         defer { isTakingIn = false }

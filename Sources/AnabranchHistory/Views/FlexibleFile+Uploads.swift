@@ -178,8 +178,23 @@ extension FlexibleFile {
     /// Takes one step for a client: a window is integrated, or its merge goes on.
     /// - Returns: what became of an upload that is done with now.
     private func step(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
-        try retrying { () throws(HistoryError) in try stepOnce(ident, until: limit) }
+        guard file.isShared else { return try stepOnce(ident, until: limit) }
+        for _ in 0..<Self.triesOfStepMax {
+            do throws(HistoryError) {
+                try takeIn()
+                return try stepOnce(ident, until: limit)
+            } catch {
+                guard error.code == .conflict else { throw error }
+                try file.follow()
+            }
+        }
+        // The next step goes on, after those of other clients.
+        uploads[ident]?.isSetAside = true
+        return nil
     }
+
+    /// The number of times that others may write during a step before it is over.
+    private static let triesOfStepMax = 8
 
     private func stepOnce(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
         guard var mine = uploads[ident], let (upload, time) = mine.waiting.first else { return nil }
@@ -205,7 +220,7 @@ extension FlexibleFile {
             mine.isSetAside = try !current.advance(view, until: &limit, asking: source(of: ident))
             if !mine.isSetAside {
                 let count = current.windowCount
-                if let refusals = try integrateWindow(of: current, row, into: view, at: time) {
+                if let refusals = try integrateOrGoBack(current, row, into: view, at: time) {
                     mine.refusals += refusals
                     mine.isSetAside = current.check.isOver
                 } else {
@@ -215,10 +230,7 @@ extension FlexibleFile {
                 }
             }
         } catch {
-            if error.code == .conflict {
-                // The merge is ahead of the file.
-                restartUpload(of: ident)
-            }
+            if error.code == .conflict { keep(mine.current, of: ident) }
             guard !error.isStoreFailure, error.code != .conflict else { throw error }
             dropUploads(of: ident)
             return UploadOutcome(ident: ident, refusal: error, uploadCount: mine.waiting.count)
@@ -233,6 +245,16 @@ extension FlexibleFile {
         (mine.current, mine.windowCountMax, mine.refusals) = (nil, nil, Refusals())
         if mine.waiting.isEmpty { endUploads(of: ident) } else { uploads[ident] = mine }
         return outcome
+    }
+
+    /// Keeps the merge of a client whose step others have overtaken, unless its window is to be smaller.
+    private func keep(_ current: ViewUpload?, of ident: ClientFileID) {
+        guard let current, current.isTooSlow else {
+            uploads[ident]?.current = current
+            return
+        }
+        restartUpload(of: ident)
+        uploads[ident]?.windowCountMax = current.windowCount / 2
     }
 
     private func endUploads(of ident: ClientFileID) {
@@ -260,6 +282,24 @@ extension FlexibleFile {
         try require(!found.isExpired, .clientFileExpired, "the client file has expired")
         if !file.isOwnSession(of: found) { try requireSession(of: ident) }
         return found
+    }
+
+    /// Integrates a window of an upload. If others have written meanwhile, the merge is as it was.
+    /// - Returns: as `integrateWindow`.
+    private func integrateOrGoBack(
+        _ upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
+    ) throws(HistoryError) -> Refusals? {
+        guard file.isShared else { return try integrateWindow(of: upload, row, into: view, at: time) }
+        let checkpoint = upload.checkpoint
+        do throws(HistoryError) {
+            return try integrateWindow(of: upload, row, into: view, at: time)
+        } catch {
+            guard error.code == .conflict else { throw error }
+            upload.goBack(to: checkpoint)
+            // Of what the check has found, it has to hear what others touch.
+            trying.insert(view.ident)
+            throw error
+        }
     }
 
     /// Integrates a window of an upload, unless the step is over before its first changeset is checked.

@@ -65,6 +65,8 @@ final class ViewUpload {
     /// first that it looks for.
     private var metNumber: UInt64 = 0
     private var searchedNumber: UInt64 = 0
+    /// The number of commits of the window that did not fit.
+    private var lostCommits = 0
 
     /// - Parameters:
     ///   - file: the client file, as it is stored: changesets that it has uploaded before are passed over.
@@ -278,8 +280,45 @@ final class ViewUpload {
         _ = try advance(view, until: &limit, asking: loaded)
     }
 
+    /// A window that is merged and not integrated, as it was then.
+    struct Checkpoint {
+        fileprivate let merge: LogMerge.Checkpoint
+        fileprivate let rest: ArraySlice<UploadedChangeset>
+        fileprivate let windowCount, doneCount: Int
+        fileprivate let decoded: [UInt64: ChangesetIndex]
+        fileprivate let passed: [UInt64: [UInt64]]
+        fileprivate let keys: (found: ConflictKeys, areKnown: Bool)
+        fileprivate let metNumber: UInt64
+    }
+
+    /// The window as it is now, to go back to. To be called when it is merged.
+    var checkpoint: Checkpoint {
+        Checkpoint(
+            merge: merge.checkpoint, rest: rest, windowCount: windowCount, doneCount: doneCount, decoded: decoded,
+            passed: passed, keys: (keys, areKeysKnown), metNumber: metNumber)
+    }
+
+    /// Has the window as it was: what was integrated could not be committed, since others have written meanwhile.
+    func goBack(to checkpoint: Checkpoint) {
+        lostCommits += 1
+        // The check is about a later changeset.
+        if windowCount < checkpoint.windowCount { check.end() }
+        merge.goBack(to: checkpoint.merge)
+        (rest, windowCount, doneCount) = (checkpoint.rest, checkpoint.windowCount, checkpoint.doneCount)
+        (decoded, passed) = (checkpoint.decoded, checkpoint.passed)
+        (keys, areKeysKnown) = checkpoint.keys
+        (metNumber, stage) = (checkpoint.metNumber, .merged)
+    }
+
+    /// The number of commits of one window that may not fit before it is made smaller.
+    private static let lostCommitsMax = 4
+
+    /// True if others are faster again and again, and a smaller window may be in time.
+    var isTooSlow: Bool { lostCommits >= Self.lostCommitsMax && windowCount > 1 }
+
     /// Records how long it has taken to integrate the window.
     func didIntegrate(in time: Duration) {
+        lostCommits = 0
         if time > Self.windowTime.tooLong {
             windowCountMax = max(Self.windowCounts.lowerBound / 8, windowCountMax / 2)
         } else if time < Self.windowTime.enough {
