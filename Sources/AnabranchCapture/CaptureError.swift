@@ -2,8 +2,10 @@
 public struct CaptureError: Error, Equatable, CustomStringConvertible {
     /// The kind of an error.
     public enum Code: Sendable {
-        /// The database cannot be opened, read or written, or stays locked by others.
+        /// The database cannot be opened, read or written.
         case unreadable
+        /// Others have kept the database locked for ten seconds.
+        case locked
         /// A table cannot be captured as it is.
         case notCapturable
         /// Nothing is installed in the database, or its installation is not complete.
@@ -29,6 +31,15 @@ public struct CaptureError: Error, Equatable, CustomStringConvertible {
 
     init(_ code: Code, _ reason: String, table: String? = nil, column: String? = nil) {
         (self.code, self.reason, self.table, self.column) = (code, reason, table, column)
+    }
+
+    /// An error of SQLite, in the database at a path.
+    init(_ error: SQLError, in path: String) {
+        if error.isBusy {
+            self.init(.locked, "\(path): others keep the database locked")
+        } else {
+            self.init(.unreadable, "\(path): \(error)")
+        }
     }
 
     /// Place and reason.

@@ -21,7 +21,7 @@ public final class CapturedDatabase {
     static let batchRows = 10_000
 
     /// Opens a database.
-    /// - Throws: `CaptureError` with the code `unreadable`.
+    /// - Throws: `CaptureError` with the code `unreadable` or `locked`.
     public init(path: String) throws {
         self.path = path
         db = try SQLConnection(path: path)
@@ -29,7 +29,7 @@ public final class CapturedDatabase {
     }
 
     func translating<Value>(_ body: () throws -> Value) throws -> Value {
-        do { return try body() } catch let error as SQLError { throw CaptureError(.unreadable, "\(path): \(error)") }
+        do { return try body() } catch let error as SQLError { throw CaptureError(error, in: path) }
     }
 
     // MARK: Side tables

@@ -6,7 +6,7 @@ extension RowCapture {
     /// Changes that no trigger sees do not end it.
     ///
     /// - Parameter duration: the longest wait.
-    /// - Throws: `CaptureError` with the code `unreadable`; `CancellationError`.
+    /// - Throws: `CaptureError` with the code `unreadable` or `locked`; `CancellationError`.
     public func waitForChange(atMost duration: Duration) async throws {
         let end = ContinuousClock.now + duration
         var seen: SQLValue?

@@ -40,8 +40,8 @@ public actor RowCapture {
     ///   - replicaPath: the replica's file.
     ///   - rowsWin: true if the row's value counts where a row that is matched, or any row of a database from a backup,
     ///     and its object both have one; else the object's does (`Spec/Capture.md`, section 3).
-    /// - Throws: `CaptureError` if nothing is installed, or capture is paused; `ReplicaError`, with the code `inUse` if
-    ///   another process has the replica open.
+    /// - Throws: `CaptureError` if nothing is installed, capture is paused, or others keep the database locked;
+    ///   `ReplicaError`, with the code `inUse` if another process has the replica open.
     public init(database path: String, replica replicaPath: String, rowsWin: Bool = false) throws {
         database = try CapturedDatabase(path: path)
         try database.checkUsable()
@@ -60,9 +60,9 @@ public actor RowCapture {
     ///
     /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
-    /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked, and `replicaMismatch` if rows
-    ///   are to be matched with objects that the replica does not have yet; `ReplicaError`; `CancellationError` between
-    ///   two transactions.
+    /// - Throws: `CaptureError`, with the code `locked` if others keep the database locked, and `replicaMismatch` if
+    ///   rows are to be matched with objects that the replica does not have yet; `ReplicaError`; `CancellationError`
+    ///   between two transactions.
     @discardableResult public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
         -> CaptureProgress
     {
@@ -81,7 +81,7 @@ public actor RowCapture {
                 preparedSchema = nil
                 guard let error = error as? SQLError else { throw error }
                 database.checkedSchema = nil
-                throw CaptureError(.unreadable, "\(database.path): \(error)")
+                throw CaptureError(error, in: database.path)
             }
         }
     }

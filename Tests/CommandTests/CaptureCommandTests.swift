@@ -161,6 +161,69 @@ import Testing
                 """)
     }
 
+    /// One that is to go on waits for a database that is locked or paused when it begins; all others say why they end.
+    @Test func aLockedDatabaseIsWaitedFor() async throws {
+        let answer = try await run(
+            """
+            make a
+            sql a "PRAGMA journal_mode = DELETE; INSERT INTO folder VALUES (7, 'work')"
+            mkfifo gate
+            { printf 'BEGIN EXCLUSIVE;\\n.shell touch locked\\n'; cat gate; } | sqlite3 a.sqlite &
+            until [ -e locked ]; do sleep 0.05; done
+            follow() {
+                anabranch capture run --db a.sqlite $(replica a) --url "$url" --every 0.01 >follow.out 2>follow.log &
+                follow=$!
+            }
+            collects() {
+                until grep '^1 collected' follow.out; do kill -0 $follow; sleep 0.05; done
+                kill -TERM $follow
+                wait $follow
+                cat follow.log
+            }
+            follow
+            commands="install status pause resume uninstall compare run"
+            for command in $commands; do
+                case $command in
+                    compare) capture compare a $(replica a) ;;
+                    run) run a ;;
+                    *) capture $command a ;;
+                esac 2>$command.log &
+                eval "$command=$!"
+            done
+            for command in $commands; do
+                wait ${!command} || echo "$command: $?"
+                cat $command.log
+            done
+            until [ -s follow.log ]; do kill -0 $follow; sleep 0.05; done
+            : >gate
+            collects
+
+            echo '# A pause'
+            capture pause a
+            follow
+            until [ -s follow.log ]; do kill -0 $follow; sleep 0.05; done
+            sql a "INSERT INTO folder VALUES (8, 'home')"
+            capture resume a
+            collects
+            """)
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let refused = ["install", "status", "pause", "resume", "uninstall", "compare", "run"].map { command in
+            "\(command): 1\nError: a.sqlite: others keep the database locked\n"
+        }
+        #expect(
+            answer.output == """
+                2 tables captured, 0 rows noted
+                delete
+                \(refused.joined())\
+                1 collected, 0 applied, 0 waiting
+                a.sqlite: others keep the database locked; waiting
+                # A pause
+                1 collected, 0 applied, 0 waiting
+                capture is paused: resume it first; waiting
+
+                """)
+    }
+
     /// Both processes are killed in the midst of what they do, again and again, while others write.
     @Test func nothingIsLostOrDoubledWhenItIsKilled() async throws {
         let answer = try await run(

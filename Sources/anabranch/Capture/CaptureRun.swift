@@ -66,8 +66,9 @@ struct CaptureRun: AsyncParsableCommand {
     func run() async throws {
         RowMemory.keepOneHeap()
         RowMemory.forgetCode()
+        // A signal ends the wait for a database that is locked: nothing has begun.
+        let rows = try await open()
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
-        let rows = try RowCapture(database: capture.db, replica: try options.fileInFolder(), rowsWin: rowsWin)
         try await options.telling(rows.replica) { replica in
             let started = StartedClient()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -77,6 +78,24 @@ struct CaptureRun: AsyncParsableCommand {
                 try await group.next()
             }
             await started.client?.stop()
+        }
+    }
+
+    /// The pause between two passes, in seconds; nil if there is one pass only.
+    private var pause: Double? { repeating.every ?? (onChange ? Self.longestWait : nil) }
+
+    /// Opens the database and the replica; if there are to be many passes, as soon as others let that happen.
+    private func open() async throws -> RowCapture {
+        var complaint: String?
+        while true {
+            do {
+                return try RowCapture(database: capture.db, replica: try options.fileInFolder(), rowsWin: rowsWin)
+            } catch let error as CaptureError where [.locked, .paused].contains(error.code) {
+                guard let pause else { throw error }
+                if complaint != "\(error)" { StandardError.write("\(error); waiting\n") }
+                complaint = "\(error)"
+                try await Task.sleep(for: .seconds(pause))
+            }
         }
     }
 
@@ -92,7 +111,7 @@ struct CaptureRun: AsyncParsableCommand {
         func synchronize() async throws -> CaptureProgress {
             try await replica.limited(started, progress: numbers) { try await rows.synchronize { teller.tell($0) } }
         }
-        guard let every = repeating.every ?? (onChange ? Self.longestWait : nil) else {
+        guard let pause else {
             return teller.end(try await synchronize())
         }
         var complaint: String?
@@ -101,20 +120,20 @@ struct CaptureRun: AsyncParsableCommand {
                 teller.end(try await synchronize(), isQuiet: true)
                 complaint = nil
                 if onChange {
-                    try await rows.waitForChange(atMost: .seconds(every))
+                    try await rows.waitForChange(atMost: .seconds(pause))
                     continue
                 }
             } catch let error where Self.passes(error) {
                 if complaint != "\(error)" { StandardError.write("\(error)\n") }
                 complaint = "\(error)"
             }
-            try await Task.sleep(for: .seconds(every))
+            try await Task.sleep(for: .seconds(pause))
         }
     }
 
     /// True for an error after which the next pass may succeed.
     private static func passes(_ error: any Error) -> Bool {
-        if let error = error as? CaptureError { return error.code == .paused || error.code == .unreadable }
+        if let error = error as? CaptureError { return [.paused, .locked, .unreadable].contains(error.code) }
         return error is InputError
     }
 }
