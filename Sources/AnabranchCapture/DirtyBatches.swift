@@ -23,14 +23,11 @@ struct DirtyBatches {
 
     typealias Batch = [(DirtyObject, StateObject?)]
 
-    /// True if the objects are not all in one batch.
-    func areDivided(_ size: Int) -> Bool { isEverything || keys.reduce(0) { $0 + $1.count } > size }
-
     /// Calls `body` with batches of objects, each with its current content; nil if it was erased.
     func forEach(_ size: Int, _ body: (Batch) throws -> Void) throws {
         guard !isEverything else { return try forEachOfAll(size, body) }
         let all = Array(zip(database.tables.map(\.number), keys))
-        if !areDivided(size) {
+        if keys.reduce(0, { $0 + $1.count }) <= size {
             let batch = try all.flatMap { table, keys in try keys.compactMap { try object($0, of: table) } }
             return batch.isEmpty ? () : try body(batch)
         }

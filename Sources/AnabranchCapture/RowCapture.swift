@@ -324,13 +324,13 @@ public actor RowCapture {
         var retries = total.collected > 0
         while true {
             // The snapshot has to be gone before the replica is closed.
-            let (outcome, areDivided, version) = try await {
+            let (outcome, version) = try await {
                 let taken = changed.take()
                 let snapshot = try await replica.snapshot()
                 let batches = DirtyBatches(database, snapshot.state, consume taken)
                 let size = rounds == 0 ? Self.appliedObjects : Self.waitingObjects
                 let outcome = try applyAll(batches, size, snapshot.state, &total, progress)
-                return (outcome, batches.areDivided(size), snapshot.record.version)
+                return (outcome, snapshot.record.version)
             }()
             changed.insert(outcome.left)
             if !outcome.writtenBack.isEmpty {
@@ -342,7 +342,8 @@ public actor RowCapture {
                 changed.insert(changes.map { DirtyObject(table: $0.table, guid: $0.guid) })
                 total.writtenBack += changes.count
             }
-            retries = retries || outcome.count > 0 || areDivided && rounds == 0 && !outcome.waiting.isEmpty
+            // An object that waits may be what another one waits for.
+            retries = retries || outcome.count > 0 || rounds == 0 && !outcome.waiting.isEmpty
             if !outcome.left.isEmpty { try await collect(&total, progress) }
             rounds += 1
             if changed.isEmpty, retries {

@@ -59,6 +59,25 @@ import Testing
         }
     }
 
+    /// The database of the other device has no constraint.
+    @Test func uniqueValuesAreExchangedOneAfterTheOther() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, "CREATE TABLE t (id INTEGER PRIMARY KEY, u TEXT, v INTEGER)")
+            let b = try CapturingApp(
+                "b", in: world, "CREATE TABLE t (id INTEGER PRIMARY KEY, u TEXT UNIQUE, v INTEGER)")
+            for app in [a, b] { try app.install(["t"]) }
+            try a.db.execute("INSERT INTO t (u, v) VALUES ('a', 1), ('b', 2)")
+            for app in [a, b] { try await app.synchronize() }
+            for (change, waiting) in [("u = 'b' WHERE v = 1", 1), ("u = 'a' WHERE v = 2", 0)] as [(String, Int64)] {
+                try a.db.execute("UPDATE t SET \(change)")
+                for app in [a, b] { try await app.synchronize() }
+                #expect(try b.waitingCount() == waiting)
+            }
+            #expect(try b.rows("SELECT u, v FROM t ORDER BY v") == ["b|1", "a|2"])
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
     /// At the first exchange, or if all objects are compared, those of each table come by themselves.
     @Test(arguments: [false, true]) func rowsReferToEachOther(_ isRepaired: Bool) async throws {
         let schema = """
