@@ -56,7 +56,7 @@ extension BridgeDatabase {
         for row in 0..<found.count {
             guard let name = found[row, 0], let column = table.columns.first(where: { $0.name.hasBytes(of: name) })
             else { continue }
-            columns[ExactString(name)] = found[row, 1] == "f" ? "NULL" : column.unused
+            columns[ExactString(name)] = found[row, 1] == "f" ? "NULL" : column.unused(in: table)
         }
         return columns
     }
@@ -75,24 +75,34 @@ extension BridgedTable {
             return "\(name) = CASE WHEN \(differs(index)) THEN \(value) ELSE t.\(name) END"
         }
         return """
-            UPDATE \(path) t SET \(settings.joined(separator: ", ")) FROM \(rows(vacated.map(\.index)))
+            UPDATE \(path) t SET \(settings.joined(separator: ", "))
+            FROM (SELECT v.*, row_number() OVER () AS number FROM \(rows(vacated.map(\.index)))) v
             WHERE t.\(key.name.quoted) = v.k AND (\(vacated.map { differs($0.index) }.joined(separator: " OR ")))
             """
     }
 }
 
 extension BridgedTable.Column {
-    /// A value in SQL that no row has, as good as certainly; nil for a type that has none which all constraints let in.
-    fileprivate var unused: String? {
+    /// A value in SQL that no row has; nil for a type that has none which all constraints let in.
+    fileprivate func unused(in table: BridgedTable) -> String? {
         switch (kind, type) {
         case _ where isArray: nil
         case (.text, _): "md5(random()::text)::\(type)"
         case (.uuid, _): "gen_random_uuid()"
-        case (.int, "smallint"): "(random() * 32767)::smallint"
-        case (.int, "integer"): "(random() * 2147483647)::integer"
-        case (.int, "bigint"): "(random() * 9e18)::bigint"
+        case (.int, "smallint"): unused(to: Int64(Int16.max), in: table)
+        case (.int, "integer"): unused(to: Int64(Int32.max), in: table)
+        case (.int, "bigint"): unused(to: .max, in: table)
         default: nil
         }
+    }
+
+    /// A number above those that are there: another one for each row of a batch. If there is no room, one below them.
+    private func unused(to greatest: Int64, in table: BridgedTable) -> String {
+        func found(_ function: String) -> String {
+            "(SELECT \(function)(u.\(name.quoted)) FROM \(table.path) u)"
+        }
+        let isRoom = "\(found("max")) <= \(greatest - Int64(RowApplication.waitingObjects))"
+        return "(CASE WHEN \(isRoom) THEN \(found("max")) + v.number ELSE \(found("min")) - v.number END)::\(type)"
     }
 }
 #endif

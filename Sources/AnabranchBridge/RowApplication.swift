@@ -13,6 +13,8 @@ struct RowApplication {
         var left: [ObjectReference] = []
         /// The number of those that have such changes.
         var uncollected = 0
+        /// The number of objects that wait.
+        var waiting = 0
         /// Triggers of the application that write for ever.
         var isUnstable = false
 
@@ -24,6 +26,7 @@ struct RowApplication {
             deleted += other.deleted
             left += other.left
             uncollected += other.uncollected
+            waiting += other.waiting
             isUnstable = isUnstable || other.isUnstable
         }
     }
@@ -55,12 +58,17 @@ struct RowApplication {
     private let silence: Double
     /// True if a null of an object takes no value of its row away.
     let keepsValues: Bool
+    /// The most objects of one transaction, and the most bytes that they may have together unless there is one.
+    private let size: (objects: Int, bytes: Int)
 
+    /// - Parameter areWaiting: true for objects that have waited, which may be in each other's way.
     init(
-        _ database: BridgeDatabase, _ state: ObjectGraph, as holder: String, silence: Double, keepsValues: Bool = false
+        _ database: BridgeDatabase, _ state: ObjectGraph, as holder: String, silence: Double,
+        keepsValues: Bool = false, areWaiting: Bool = false
     ) {
         (self.database, self.state, self.holder, self.silence) = (database, state, holder, silence)
         self.keepsValues = keepsValues
+        size = areWaiting ? (Self.waitingObjects, Self.waitingBytes) : (Self.objectCount, Self.bytesMax)
         writing = ValueWriting(state)
         for table in database.tables {
             guard let schema = state.schema(ofClass: Array(table.className.utf8)) else { continue }
@@ -75,9 +83,11 @@ struct RowApplication {
         }
     }
 
-    /// The most objects of one transaction, and the most bytes that they may have together unless there is one.
     static let objectCount = 1_000
     private static let bytesMax = 4 << 20
+    /// The objects of one transaction that have waited.
+    static let waitingObjects = 10_000
+    private static let waitingBytes = 32 << 20
     /// The most times that a transaction is made again that others are in the way of.
     private static let triesMax = 5
 
@@ -93,13 +103,13 @@ struct RowApplication {
                 try parkUnfit(reference, form)
                 continue
             }
-            let size = row.json?.count ?? 0
-            if !rows.isEmpty, bytes + size > Self.bytesMax || rows.count >= Self.objectCount {
+            let count = row.json?.count ?? 0
+            if !rows.isEmpty, bytes + count > size.bytes || rows.count >= size.objects {
                 total.add(try carryOut(rows, form))
                 (rows, bytes) = ([], 0)
             }
             rows.append(row)
-            bytes += size
+            bytes += count
         }
         if !rows.isEmpty { total.add(try carryOut(rows, form)) }
         return total
@@ -145,6 +155,7 @@ struct RowApplication {
             var failed = try exchange(try write(free, form, db, &outcome), form, db, &outcome)
             try takeOwnEntries(after: top, db, &failed, &outcome)
             try park(failed, free, form, db)
+            outcome.waiting = failed.count
         }
         return outcome
     }

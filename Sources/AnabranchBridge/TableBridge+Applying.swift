@@ -4,14 +4,16 @@ import AnabranchCore
 
 extension TableBridge {
     /// Makes rows of objects that may differ from them, and takes away those of objects that are gone.
+    /// - Parameter areWaiting: true for objects that have waited.
     func applyAll(
-        _ dirty: consuming ChangedObjects.Taken, _ state: ObjectGraph, _ total: inout BridgeProgress,
-        _ progress: @Sendable (BridgeProgress) -> Void
+        _ dirty: consuming ChangedObjects.Taken, areWaiting: Bool, _ state: ObjectGraph,
+        _ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void
     ) throws -> RowApplication.Outcome {
         let isEverything = dirty.isEverything
         // A null of an object says nothing as long as its row was not collected.
         let keepsValues = try isEverything && (isFirst || database.state("resync") != nil)
-        let application = RowApplication(database, state, as: name, silence: silence, keepsValues: keepsValues)
+        let application = RowApplication(
+            database, state, as: name, silence: silence, keepsValues: keepsValues, areWaiting: areWaiting)
         var all = RowApplication.Outcome()
         func run(_ batch: [ObjectReference]) throws {
             try Task.checkCancellation()
@@ -38,6 +40,7 @@ extension TableBridge {
                 dirty.keys.removeValue(forKey: number).map { (number, $0.ordered()) }
             }
         }
+        let size = areWaiting ? RowApplication.waitingObjects : RowApplication.objectCount
         /// Carries out the changes of the objects that are gone, or of the others.
         func run(_ keys: [PrimaryKey], of number: ClassID, areGone: Bool) throws {
             var batch: [ObjectReference] = []
@@ -45,7 +48,7 @@ extension TableBridge {
                 let object = ObjectReference(classID: number, key: key)
                 guard try state.contains(object) != areGone else { continue }
                 batch.append(object)
-                guard batch.count == RowApplication.objectCount else { continue }
+                guard batch.count == size else { continue }
                 try run(batch)
                 batch = []
             }

@@ -326,18 +326,19 @@ public actor TableBridge {
     private static let roundsMax = 8
 
     private func apply(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
-        var triesWaiting = total.collected > 0, rounds = 0
+        var triesWaiting = total.collected > 0, areWaiting = false, rounds = 0
         while true {
             if !dirty.isEmpty {
                 // The snapshot has to be gone before the replica is closed.
                 let outcome = try await {
                     let taken = dirty.take()
                     let snapshot = try await replica.snapshot()
-                    return try applyAll(consume taken, snapshot.state, &total, progress)
+                    return try applyAll(consume taken, areWaiting: areWaiting, snapshot.state, &total, progress)
                 }()
                 dirty.add(outcome.left)
                 total.isUnstable = total.isUnstable || outcome.isUnstable
-                triesWaiting = triesWaiting || outcome.count > 0
+                // An object that waits may be what another one waits for.
+                triesWaiting = triesWaiting || outcome.count > 0 || outcome.waiting > 0 && !areWaiting
                 if outcome.uncollected > 0, rounds < Self.roundsMax {
                     rounds += 1
                     try await collect(&total, progress)
@@ -350,6 +351,7 @@ public actor TableBridge {
             let waiting = try database.waitingObjects(in: try await replica.snapshot().state)
             if waiting.isEmpty { break }
             dirty.add(waiting)
+            areWaiting = true
         }
         isFirst = false
         // The objects of a later version become dirty before that version is read here.

@@ -117,34 +117,6 @@ import Testing
         }
     }
 
-    @Test func uniqueValuesAreExchanged() async throws {
-        let schema = """
-            CREATE TABLE note (id bigint PRIMARY KEY, title varchar(9) NOT NULL UNIQUE, place int NOT NULL,
-              list uuid, UNIQUE (list, place));
-            CREATE UNIQUE INDEX ON note (place) WHERE list IS NULL
-            """
-        try await BridgeWorld.run(schema, ["note"]) { world in
-            let device = try await world.device(), bridge = try await world.bridge()
-            try world.app.run("INSERT INTO note SELECT i, 't' || i, i FROM generate_series(1, 9) i")
-            try await bridge.synchronize()
-            try await device.waitForDownload()
-            try await device.change { transaction in
-                for number in 1...9 {
-                    let note = try transaction.object("note", key: .int(Int64(number)))
-                    try note?.set("title", to: .string(Array("t\(10 - number)".utf8)))
-                    try note?.set("place", to: .int(Int64(number % 9 + 1)))
-                }
-                // It waits, and hinders none of the others.
-                try transaction.create("note", key: 10, ["title": "t1", "place": 10])
-            }
-            try await bridge.synchronize()
-            let rows = try world.app.rows("SELECT id, title, place FROM note ORDER BY id")
-            #expect(rows == (1...9).map { "\($0)|t\(10 - $0)|\($0 % 9 + 1)" })
-            #expect(try world.app.rows("SELECT key FROM anabranch.pending") == ["10"])
-            #expect(try world.app.rows("SELECT count(*) FROM anabranch.history") == ["0"])
-        }
-    }
-
     @Test func theStatusOfAHolderForEverCanBeRead() async throws {
         try await BridgeWorld.run(Self.notes, ["note"]) { world in
             for time in ["infinity", "-infinity"] {
