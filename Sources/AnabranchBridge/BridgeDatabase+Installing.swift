@@ -41,7 +41,7 @@ extension BridgeDatabase {
         _ names: [(table: String, className: String?)], progress: (Int) throws -> Void = { _ in }
     ) throws -> [String] {
         try translating {
-            let notes = try transaction { db in
+            let notes = try changingTables { db in
                 if try !isInstalled { try db.execute(Self.sideTables) }
                 var notes: [String] = []
                 for (name, className) in names {
@@ -325,7 +325,7 @@ extension BridgeDatabase {
     public func uninstall(_ names: [String]? = nil) throws {
         try translating {
             try checkInstalled()
-            try transaction { db in
+            try changingTables { db in
                 guard let names else { return try db.execute("DROP SCHEMA anabranch CASCADE") }
                 for name in names {
                     let (schema, local) = BridgedTable.parts(name)

@@ -71,6 +71,22 @@ public final class BridgeDatabase {
         }
     }
 
+    /// The longest wait for what others have locked: whoever else wants it waits as long.
+    static let lockTimeout = "2s"
+
+    /// Carries out `body` in a transaction, which changes tables.
+    /// - Throws: `BridgeError` if others keep one of them locked.
+    func changingTables<Value>(_ body: (PostgresConnection) throws -> Value) throws -> Value {
+        do {
+            return try transaction { db in
+                try db.execute("SET LOCAL lock_timeout = '\(Self.lockTimeout)'")
+                return try body(db)
+            }
+        } catch let error as PostgresError where error.state == "55P03" {
+            throw BridgeError(.refused, "others keep a table locked, by a transaction that is open: nothing is changed")
+        }
+    }
+
     /// Carries out `body`, and undoes its changes if the database refuses one of them.
     func savepoint(_ db: PostgresConnection, _ body: () throws -> Void) throws {
         try db.execute("SAVEPOINT anabranch")

@@ -146,7 +146,7 @@ struct RowApplication {
         var outcome = Outcome()
         try database.transaction { db in
             try database.hold(as: holder, silence: silence)
-            try db.execute("SET LOCAL lock_timeout = '2s'; SET CONSTRAINTS ALL DEFERRED")
+            try db.execute("SET LOCAL lock_timeout = '\(BridgeDatabase.lockTimeout)'; SET CONSTRAINTS ALL DEFERRED")
             let top =
                 try db.query("SELECT coalesce(pg_sequence_last_value('anabranch.history_id_seq'), 0)")[0, 0] ?? "0"
             let (free, left, uncollected) = try unlocked(all, form, db)

@@ -261,7 +261,7 @@ public actor TableBridge {
         }
         let broken = try database.tablesWithoutTriggers()
         guard !broken.isEmpty else { return }
-        try database.transaction { _ in
+        try database.changingTables { _ in
             try database.hold(as: name, silence: silence)
             for table in broken { try database.makeTriggers(of: table) }
             try database.set("resync", to: "1")

@@ -117,6 +117,28 @@ import Testing
         }
     }
 
+    /// Other writers would wait with it.
+    @Test func aTableThatOthersKeepLockedIsNotWaitedFor() async throws {
+        try await BridgeWorld.run(Self.notes) { world in
+            let reason = "others keep a table locked, by a transaction that is open: nothing is changed"
+            try world.app.run("BEGIN; INSERT INTO note VALUES (1, 'a', 1)")
+            #expect(try await Self.failure { try world.install(["note"]) }.description == reason)
+            #expect(try !world.database.isInstalled)
+            try world.app.run("COMMIT")
+            try world.install(["note"])
+            try world.app.run("BEGIN; UPDATE note SET n = 2")
+            #expect(try await Self.failure { try world.database.uninstall() }.description == reason)
+            for sql in ["COMMIT", "DROP TRIGGER anabranch_u ON note", "BEGIN", "UPDATE note SET n = 3"] {
+                try world.app.run(sql)
+            }
+            let bridge = try await world.bridge()
+            #expect(try await Self.failure { try await bridge.synchronize() }.description == reason)
+            try world.app.run("COMMIT")
+            #expect(try await bridge.synchronize().renewedTables == [#""public"."note""#])
+            #expect(try await world.differences(bridge.replica) == [])
+        }
+    }
+
     @Test func theStatusOfAHolderForEverCanBeRead() async throws {
         try await BridgeWorld.run(Self.notes, ["note"]) { world in
             for time in ["infinity", "-infinity"] {
