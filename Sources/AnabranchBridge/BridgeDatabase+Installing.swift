@@ -98,9 +98,9 @@ extension BridgeDatabase {
         let rows = try db.query(
             """
             WITH batch AS (SELECT \(key) AS k FROM \(table.path)
-              \(last == nil ? "" : "WHERE \(key) > $2::\(table.keyType)") ORDER BY \(key) LIMIT \(Self.recordedRows)),
+              \(last == nil ? "" : "WHERE \(key) > $2::\(table.key.type)") ORDER BY \(key) LIMIT \(Self.recordedRows)),
             noted AS (INSERT INTO anabranch.history (tbl, action, key) SELECT $1::oid, 'I', k::text FROM batch)
-            SELECT count(*), (SELECT k::text FROM batch ORDER BY k DESC LIMIT 1) FROM batch
+            SELECT count(*), (SELECT k::text FROM batch ORDER BY batch.k DESC LIMIT 1) FROM batch
             """, [.text(table.oid)] + (last.map { [.text($0)] } ?? []))
         return (Int(rows[0, 0] ?? "") ?? 0, rows[0, 1])
     }

@@ -104,7 +104,8 @@ struct BridgedTable: Equatable {
             let kind = ColumnKind(isEnum ? "text" : columns[row, 4] ?? columns[row, 2] ?? "")
             let isArray = columns[row, 5] == "t"
             if column.hasBytes(of: keyName) {
-                guard let kind, !isArray, [.int, .text, .uuid].contains(kind), !type.hasPrefix("character(") else {
+                guard let kind, !isArray, !isEnum, [.int, .text, .uuid].contains(kind), !type.hasPrefix("character(")
+                else {
                     throw refused("a key of type \(type) cannot be that of an object", column: column)
                 }
                 key = Column(name: column, type: type, kind: kind, isArray: false)

@@ -39,7 +39,8 @@ struct ObjectComparison {
         while true {
             let rows = try database.db.query(
                 """
-                SELECT t.\(key)::text FROM \(table.path) t \(last == nil ? "" : "WHERE t.\(key) > $1::\(table.keyType)")
+                SELECT t.\(key)::text FROM \(table.path) t
+                \(last == nil ? "" : "WHERE t.\(key) > $1::\(table.key.type)")
                 ORDER BY t.\(key) LIMIT \(Self.batchSize)
                 """, last.map { [.text($0)] } ?? [])
             let keys = (0..<rows.count).compactMap { rows[$0, 0] }

@@ -355,11 +355,12 @@ import Testing
             CREATE TABLE good (id bigint PRIMARY KEY, at interval, total numeric GENERATED ALWAYS AS (1) STORED, n int);
             CREATE TABLE nokey (id bigint); CREATE TABLE two (a int, b int, PRIMARY KEY (a, b));
             CREATE TABLE odd (id inet PRIMARY KEY); CREATE VIEW seen AS SELECT * FROM good;
+            CREATE TYPE color AS ENUM ('red'); CREATE TABLE few (id color PRIMARY KEY);
             """
         try await BridgeWorld.run(schema) { world in
             for (name, reason) in [
                 ("nokey", "no primary key"), ("two", "several columns"), ("odd", "a key of type inet"),
-                ("seen", "it is a view"), ("missing", "no such table"),
+                ("few", "a key of type color"), ("seen", "it is a view"), ("missing", "no such table"),
                 ("pg_catalog.pg_class", "belongs to PostgreSQL"),
             ] {
                 let error = try await Self.failure { try world.install(["good", name]) }

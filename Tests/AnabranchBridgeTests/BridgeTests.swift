@@ -55,6 +55,22 @@ import Testing
         }
     }
 
+    /// In the order of the keys: texts of numbers have another one, and so do texts if capitals make no difference.
+    @Test(arguments: [
+        ("bigint", "SELECT generate_series(1, 10001)", 10_001),
+        ("citext COLLATE \"C\"", "SELECT 'a' || generate_series(1, 10000) UNION VALUES ('B1'), ('B2')", 10_002),
+    ])
+    func eachRowIsNotedOnceAtInstallation(_ type: String, _ keys: String, _ count: Int) async throws {
+        let schema = "CREATE EXTENSION citext; CREATE TABLE item (id \(type) PRIMARY KEY); INSERT INTO item \(keys)"
+        try await BridgeWorld.run(schema) { world in
+            var noted = 0
+            try world.database.install([("item", nil)]) { noted = $0 }
+            #expect(noted == count)
+            let entries = "SELECT count(*), count(DISTINCT key) FROM anabranch.history"
+            #expect(try world.app.rows(entries) == ["\(count)|\(count)"])
+        }
+    }
+
     @Test func aFileWithSubscriptionsIsBridged() async throws {
         let schema = """
             \(Self.notes); INSERT INTO note VALUES (1, 'before', 1), (2, 'two', 2); CREATE TABLE gone (id bigint);
