@@ -9,6 +9,7 @@ extension Application {
     /// Sets rows back that were made different from their objects, and removes those that were inserted.
     mutating func undoSideEffects(after top: Int64) throws {
         var newest = top
+        var altered: Set<RowKey> = []
         for _ in 0..<Self.roundsMax {
             let last = try db.value("SELECT max(id) FROM sync_history")?.int ?? newest
             guard last > newest else { return }
@@ -28,7 +29,9 @@ extension Application {
                 }
             }
             newest = last
-            for row in rows { try setBack(row, isInserted: isInserted[row] ?? false) }
+            for row in rows where !altered.contains(row) {
+                if try !setBack(row, isInserted: isInserted[row] ?? false) { altered.insert(row) }
+            }
         }
         outcome.isUnstable = true
     }
@@ -52,18 +55,40 @@ extension Application {
         }
     }
 
-    private mutating func setBack(_ row: RowKey, isInserted: Bool) throws {
-        guard let table = database.table(row.table) else { return }
+    /// - Returns: false if triggers change the row again as soon as it is set back.
+    private mutating func setBack(_ row: RowKey, isInserted: Bool) throws -> Bool {
+        guard let table = database.table(row.table) else { return true }
         if let guid = try database.guid(of: row) {
             let dirty = DirtyObject(table: row.table, guid: guid)
             let counts = outcome
             if let reason = try attempt(dirty, try object(dirty), resolves: false) { try park([(dirty, reason)]) }
+            let isWritten = outcome.updated > counts.updated
             outcome.restore(counts)
+            return try !isWritten || !keepAltered(dirty)
         } else if isInserted, !busy.contains(row), table.rule.pulls.contains(.delete),
             let key = table.keyValues(row.key)
         {
             try db.run("DELETE FROM main.\(table.name.quoted) WHERE \(table.isRow)", table.rowValues(key))
         }
+        return true
+    }
+
+    /// Keeps the values of an object that its row does not have.
+    /// - Returns: false if it has all of them.
+    private mutating func keepAltered(_ dirty: DirtyObject) throws -> Bool {
+        guard let plan = plans[dirty.table], let object = try object(dirty),
+            let row = try database.row(of: dirty.guid),
+            let values = try database.readRow(row.key, of: plan.table)?.values
+        else { return false }
+        do {
+            let lost = try changes(of: values, dirty, object, plan).new.map { index, value in
+                let form = plan.forms[index]
+                return (column: form.column.name, value: form.payload(value)?.text ?? "")
+            }
+            if lost.isEmpty { return false }
+            try database.keep([CaptureConflict(.altered, lost, of: dirty.guid, in: dirty.table)])
+            return true
+        } catch is Refusal { return false } catch is IsBusy { return false }
     }
 }
 

@@ -209,6 +209,9 @@ struct Application {
         try db.run(
             "DELETE FROM main.\(table.name.quoted) WHERE \(table.isRow)",
             table.keyValues(row.key).map(table.rowValues) ?? [])
+        if db.changes == 0, try database.readRow(row.key, of: table) != nil {
+            throw Refusal(reason: "a trigger of the application does not let it be deleted")
+        }
         try database.unmap(dirty.guid)
         outcome.deleted += 1
     }

@@ -9,6 +9,8 @@ struct CaptureConflict: Hashable, Sendable {
         case erased
         /// Values of an object that has yielded to another one.
         case newest
+        /// Values of an object in whose place triggers of the application put others in its row.
+        case altered
         /// Values in whose place those of the other one of a row and its object count.
         case matched
     }

@@ -173,14 +173,16 @@ extension CapturedDatabase {
             let key = row[0]
             let values = Array(row.values.dropFirst())
             let name = key.string ?? "\(key.int ?? 0)"
+            let guid = try self.guid(of: RowKey(table: table.number, key: key))
             var object: StateObject?
-            if let schema, let guid = try self.guid(of: RowKey(table: table.number, key: key)) {
+            if let schema, let guid {
                 object = try state.object(ObjectReference(classID: schema.number, key: .uuid(guid)))
             }
             guard let object else {
                 let isOwn = values.last.map { !$0.isTrue } ?? false || !table.rule.pushes.contains(.insert)
-                if !isOwn { try tell(CaptureDifference(table: table.name, key: name, kind: .noObject, reason: nil)) }
-                return
+                if isOwn { return }
+                let reason = try guid.flatMap { try reasonToWait(of: $0) }
+                return try tell(CaptureDifference(table: table.name, key: name, kind: .noObject, reason: reason))
             }
             var different: [String] = []
             for (value, (form, property)) in zip(values, columns) {
