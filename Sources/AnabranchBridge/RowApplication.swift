@@ -154,6 +154,8 @@ struct RowApplication {
             outcome.uncollected = uncollected
             var failed = try exchange(try write(free, form, db, &outcome), form, db, &outcome)
             try takeOwnEntries(after: top, db, &failed, &outcome)
+            let refused = Set(failed.map(\.row.key))
+            failed += try ignored(free.filter { !refused.contains($0.key) }, form, db)
             try park(failed, free, form, db)
             outcome.waiting = failed.count
         }
@@ -164,14 +166,11 @@ struct RowApplication {
     private func unlocked(_ rows: [Row], _ form: Form, _ db: PostgresConnection) throws
         -> (free: [Row], left: [ObjectReference], uncollected: Int)
     {
-        let table = form.table, keys = PostgresValue.array(rows.map(\.key.text))
-        let source = "FROM \(table.path) t WHERE t.\(table.key.name.quoted) = ANY ($1::\(table.keyType)[])"
-        let present = Self.texts(try db.query("SELECT t.\(table.key.name.quoted)::text \(source)", [keys]))
+        let table = form.table
+        let present = try present(rows, table, db)
         var taken = Set<ExactString>()
         if !present.isEmpty {
-            let locked = try db.query(
-                "SELECT t.\(table.key.name.quoted)::text \(source) FOR UPDATE SKIP LOCKED", [keys])
-            taken = present.subtracting(Self.texts(locked))
+            taken = present.subtracting(try self.present(rows, table, db, "FOR UPDATE SKIP LOCKED"))
         }
         let uncollected = try database.uncollected(rows.map(\.key.text), table)
         taken.formUnion(uncollected)
@@ -182,8 +181,26 @@ struct RowApplication {
         )
     }
 
-    private static func texts(_ rows: PostgresRows) -> Set<ExactString> {
-        Set((0..<rows.count).compactMap { rows[$0, 0].map { ExactString($0) } })
+    /// The keys of those rows that are there.
+    private func present(_ rows: [Row], _ table: BridgedTable, _ db: PostgresConnection, _ lock: String = "") throws
+        -> Set<ExactString>
+    {
+        let key = "t.\(table.key.name.quoted)"
+        let found = try db.query(
+            "SELECT \(key)::text FROM \(table.path) t WHERE \(key) = ANY ($1::\(table.keyType)[]) \(lock)",
+            [.array(rows.map(\.key.text))])
+        return Set((0..<found.count).compactMap { found[$0, 0].map { ExactString($0) } })
+    }
+
+    /// The rows that triggers of the application have not let in, or not let go, without an error.
+    private func ignored(_ rows: [Row], _ form: Form, _ db: PostgresConnection) throws -> [(row: Row, reason: String)] {
+        if rows.isEmpty || !database.hasSideEffects { return [] }
+        let present = try present(rows, form.table, db)
+        return rows.compactMap { row in
+            let isThere = present.contains(row.key)
+            if isThere == (row.json != nil) { return nil }
+            return (row, "a trigger of the application does not let it \(isThere ? "be deleted" : "in")")
+        }
     }
 
     // MARK: Writing
