@@ -9,7 +9,7 @@ struct CapturedTable {
     /// The key of a row of the table in SQL.
     let keyText: String
     /// The condition for the row of a key, whose values `rowValues` gives. An index finds what a collation takes for
-    /// the key, and the row is the one that is equal.
+    /// the key, or another number of the same value, and the row is the one that is equal.
     let isRow: String
     /// The columns that are synced, then whether the filter holds, as a query lists them.
     let selectedColumns: String
@@ -25,8 +25,8 @@ struct CapturedTable {
     let update: String
     /// The highest bits of the digests of each column.
     let digestMarks: [UInt64]
-    /// The columns of the key whose collation takes different texts for equal, by their places in it.
-    private let collatedKeys: [Int]
+    /// The columns of the key of which an index takes different values for equal, by their places in it.
+    private let exactKeys: [Int]
 
     var name: String { shape.name }
 
@@ -35,10 +35,13 @@ struct CapturedTable {
         properties = shape.properties
         keyText = Self.key(of: "", shape)
         digestMarks = properties.map { RowDigest.mark(of: $0.name) }
-        collatedKeys = shape.keyColumns.indices.filter { shape.collatedKeys.contains(shape.keyColumns[$0]) }
-        isRow =
-            (shape.keyColumns.map { "\($0.quoted) IS ?" }
-            + collatedKeys.map { "\(shape.keyColumns[$0].quoted) IS ? COLLATE BINARY" }).joined(separator: " AND ")
+        let exact = shape.keyColumns.enumerated().flatMap { place, name -> [(place: Int, condition: String)] in
+            let isTypeless = shape.columns.contains { $0.name == name && $0.keeps(.int(0)) && $0.keeps(.real(0)) }
+            return (shape.collatedKeys.contains(name) ? [(place, "\(name.quoted) IS ? COLLATE BINARY")] : [])
+                + (isTypeless ? [(place, "typeof(\(name.quoted)) = typeof(?)")] : [])
+        }
+        exactKeys = exact.map(\.place)
+        isRow = (shape.keyColumns.map { "\($0.quoted) IS ?" } + exact.map(\.condition)).joined(separator: " AND ")
         let columns = properties.map(\.name.quoted)
         let table = "main.\(shape.name.quoted)"
         filterText = rule.filter.map { "(\($0))" } ?? "1"
@@ -74,7 +77,7 @@ struct CapturedTable {
 
     /// The values for `isRow`.
     func rowValues(_ values: [SQLValue]) -> [SQLValue] {
-        collatedKeys.isEmpty ? values : values + collatedKeys.map { values[$0] }
+        exactKeys.isEmpty ? values : values + exactKeys.map { values[$0] }
     }
 
     /// The condition for rows that have an identity: no null in the key, and no text with a NUL, where `quote` ends.
@@ -140,7 +143,9 @@ struct CapturedTable {
         for column in shape.keyColumns + shape.uniques.flatMap({ $0.columns.map(\.name) })
         where !watched.contains(column) { watched.append(column) }
         let all = shape.columns.map(\.name.quoted).joined(separator: ", ")
-        let update = "BEFORE UPDATE OF \(watched.map(\.quoted).joined(separator: ", "))"
+        // A generated column changes with others, and then no trigger sees it.
+        let isGenerated = watched.contains(where: shape.generated.contains)
+        let update = "BEFORE UPDATE OF \(isGenerated ? all : watched.map(\.quoted).joined(separator: ", "))"
         return [
             trigger("bi", "BEFORE INSERT ON \(table) WHEN \(isTaken(takenRows, isNew: true))", mayGo(takenRows)),
             trigger("ai", "AFTER INSERT ON \(table)", ") VALUES (\(number), \(key(of: "NEW.")), 1)"),
