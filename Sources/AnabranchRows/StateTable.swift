@@ -99,9 +99,31 @@ package struct StateTable: Sendable {
         return try rows(sql, arguments(address), in: db) { try content($0, 0) }.first
     }
 
+    /// The number of keys that are asked for at a time, if there are several.
+    private static let keyCount = 64
+    private static let sqlOfKeys = """
+        SELECT key, content FROM state_row
+        WHERE file = ? AND class = ? AND key IN (\(Array(repeating: "?", count: keyCount).joined(separator: ", ")))
+        AND part = 0
+        """
+
     func rows(of classID: ClassID, _ keys: [[UInt8]], in db: Database) throws -> [[UInt8]?] {
         if let pages { return try pages.rows(of: classID, keys, in: db) }
-        return try keys.map { try row(at: RowAddress(classID: classID, key: $0), in: db) }
+        // To ask for as many as there are takes a statement for each number of keys.
+        guard keys.count >= Self.keyCount / 8 else {
+            return try keys.map { try row(at: RowAddress(classID: classID, key: $0), in: db) }
+        }
+        var found: [[UInt8]: [UInt8]] = [:]
+        for start in stride(from: 0, to: keys.count, by: Self.keyCount) {
+            let some = (start..<start + Self.keyCount).map { Data(keys[min($0, keys.count - 1)]) }
+            let rows = try BorrowedRow.fetchCursor(
+                db.cachedStatement(sql: Self.sqlOfKeys),
+                arguments: [file, Int64(classID.rawValue)] + StatementArguments(some))
+            while let row = try rows.next() {
+                found[Array(row.key)] = try packing?.unpacked(row.content) ?? Array(row.content)
+            }
+        }
+        return keys.map { found[$0] }
     }
 
     func greatestKey(of classID: ClassID, in db: Database) throws -> [UInt8] {

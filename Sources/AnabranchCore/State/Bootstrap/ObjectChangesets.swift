@@ -10,6 +10,8 @@ package struct ObjectChangesets: Sendable {
     private var objects: [ObjectReference]
     /// The number of them that are not only erased: the last ones.
     private let madeCount: Int
+    /// The fields of the next ones, read together, the last of them first; nil for those that the state does not have.
+    private var read: [Fields?] = []
     private var object: RecordedObject?
     private var recorder = ChangesetRecorder()
 
@@ -48,13 +50,26 @@ package struct ObjectChangesets: Sendable {
         if try object?.recordNext(to: &recorder) == true { return true }
         object = nil
         let isMade = objects.count <= madeCount
+        if isMade, read.isEmpty { read = try fieldsOfNext() }
         guard let next = objects.popLast() else { return false }
         let className = schema[next.classID].name
         recorder.eraseObject(className, next.key)
-        if isMade, graph.schema.contains(next.classID), let fields = try graph.fields(of: next) {
+        if isMade, let found = read.popLast(), let fields = found {
             recorder.createObject(className, next.key)
             object = RecordedObject(next, fields, in: graph.schema, columns)
         }
         return true
+    }
+
+    /// Reads the next objects of one class together, as far as their keys ascend.
+    private func fieldsOfNext() throws(ApplyError) -> [Fields?] {
+        guard let first = objects.last else { return [] }
+        guard graph.schema.contains(first.classID) else { return [nil] }
+        var keys = [first.key]
+        for next in objects.suffix(StoredObjects.batchCount).dropLast().reversed() {
+            guard next.classID == first.classID, keys[keys.count - 1] < next.key else { break }
+            keys.append(next.key)
+        }
+        return try graph.fields(of: first.classID, keys).reversed()
     }
 }

@@ -48,22 +48,11 @@ extension ObjectGraph {
     /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
     package func objects(of classID: ClassID, _ keys: [PrimaryKey]) throws(ApplyError) -> [StateObject] {
         guard schema.contains(classID) else { return [] }
-        let loaded = objects[Int(classID.rawValue) - 1]
         var found: [StateObject] = []
         // Their rows are in memory together, so they are read some at a time.
         for start in stride(from: 0, to: keys.count, by: StoredObjects.batchCount) {
-            let some = keys[start..<min(start + StoredObjects.batchCount, keys.count)], rowKeys = some.map(\.rowKey)
-            let stored: [[UInt8]?]?
-            do { stored = try rows?.rows(of: classID, rowKeys) } catch { throw ApplyError(reading: error) }
-            for (index, key) in some.enumerated() {
-                let fields: Fields?
-                if let entry = loaded.find({ $0.compare(key) }).element {
-                    fields = entry.fields
-                } else if let row = stored?[index] {
-                    fields = try storedObject(row, at: RowAddress(classID: classID, key: rowKeys[index]))?.fields
-                } else {
-                    fields = nil
-                }
+            let some = Array(keys[start..<min(start + StoredObjects.batchCount, keys.count)])
+            for (key, fields) in zip(some, try self.fields(of: classID, some)) {
                 guard let fields else { continue }
                 found.append(StateObject(classID: classID, key: key, fields: try inMemory(fields)))
             }
