@@ -98,6 +98,15 @@ import Testing
         #expect((WriteAheadLog.movedPagesMin..<WriteAheadLog.movedPagesMin + 300).contains(pages))
     }
 
+    @Test("pages that become free are not written, however SQLite was built")
+    func freed() throws {
+        try grow(byMebibytes: 2)
+        try store.shards[0].pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+        #expect(store.writeAheadLogBytes == 0)
+        try store.shards[0].pool.write { db in try db.execute(sql: "DELETE FROM filler WHERE rowid = 1") }
+        #expect((1...256 << 10).contains(store.writeAheadLogBytes))
+    }
+
     @Test("a log that cannot be emptied stops nobody, and is emptied later")
     func busy() throws {
         var configuration = Configuration()

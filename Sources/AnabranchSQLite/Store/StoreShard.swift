@@ -70,7 +70,7 @@ final class StoreShard: Sendable {
                 try db.execute(
                     sql: """
                         PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax);
+                        PRAGMA secure_delete = FAST; PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax);
                         PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
                         PRAGMA cache_size = -\(Self.writerCacheBytes(shards: manifest.shards) >> 10)
                         """)
@@ -175,9 +175,8 @@ final class StoreShard: Sendable {
     /// Runs a transaction in which deleted content is overwritten with zeros.
     private func overwritingDeleted(_ body: (Database) throws -> Bool) throws -> Bool {
         try pool.writeWithoutTransaction { db in
-            let before = try Int.fetchOne(db, sql: "PRAGMA secure_delete") ?? 0
             try db.execute(sql: "PRAGMA secure_delete = ON")
-            defer { try? db.execute(sql: "PRAGMA secure_delete = \(before == 2 ? "FAST" : "\(before)")") }
+            defer { try? db.execute(sql: "PRAGMA secure_delete = FAST") }
             var result = false
             try db.inTransaction(.immediate) {
                 result = try body(db)
