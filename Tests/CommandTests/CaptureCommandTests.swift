@@ -171,6 +171,7 @@ import Testing
             { printf 'BEGIN EXCLUSIVE;\\n.shell touch locked\\n'; cat gate; } | sqlite3 a.sqlite &
             until [ -e locked ]; do sleep 0.05; done
             follow() {
+                : >follow.out; : >follow.log
                 anabranch capture run --db a.sqlite $(replica a) --url "$url" --every 0.01 >follow.out 2>follow.log &
                 follow=$!
             }
